@@ -1,4 +1,4 @@
-"""What a board runs: composition only. `board` is the object of boards/<BOARD>/board.py."""
+"""The program that a board runs: composition only. `board` is boards/<BOARD>/board.py's object."""
 
 import os
 import sys
@@ -15,8 +15,8 @@ def is_updating():
 
 
 def settle_update():
-    """Files of an update are put in place, or back, before one of them is imported. True: the
-    program runs on trial. A fault there stops no board: it runs with the files that it has."""
+    """Put the files of an update in place, or back, before one of them is imported. True: the
+    program runs on trial. A fault here does not stop the board: it runs with the files it has."""
     if not is_updating():
         return False
     try:
@@ -28,7 +28,7 @@ def settle_update():
         return False
 
 
-# Not for the tools, which import this to test a board.
+# Not for the tools, which import this module to test a board.
 on_trial = settle_update() if __name__ == "__main__" else False
 
 _BUILT_IN = (
@@ -50,8 +50,8 @@ def find_built_in():
     """Put MicroPython's own modules into sys.modules until all is imported. Returns the names that
     were not there.
 
-    It searches the filesystem before it takes its own, at each import of one: 6 ms each on an
-    RP2040. By the name with a `u` it does not, and what sys.modules has is found at once.
+    MicroPython searches the filesystem first at each import of one: 6 ms each on an RP2040. With a
+    `u` before the name it does not, and what sys.modules has is found at once.
     """
     found = []
     for name in _BUILT_IN:
@@ -65,7 +65,7 @@ def find_built_in():
 
 
 def forget_built_in(names):
-    """A package of the user's may stand in for one of them, as the rules are."""
+    """Afterwards a user's package may replace one of them, as MicroPython's rules allow."""
     for name in names:
         sys.modules.pop(name, None)
 
@@ -90,8 +90,8 @@ from station.telemetry import Pack
 _OK = const(0)  # outpost.status has them too, and takes an RP2040 21 ms to import
 _BLANK = const(-10)
 _NEWER = const(-12)
-_RECORD_OVERHEAD = 16  # bytes of a record beside topic and payload: OUTBOX_FORMAT.md
-_MESSAGE_BYTES = 512  # of the longest record of a message
+_RECORD_OVERHEAD = 16  # bytes of a record besides topic and payload: OUTBOX_FORMAT.md
+_MESSAGE_BYTES = 512  # length of a message's longest record
 
 board = Board()
 
@@ -107,7 +107,7 @@ def load_settings(path="settings.json"):
 
 
 def policy(settings):
-    """The class of outbox that does when full what the settings say."""
+    """Returns the class of outbox that does what the settings say when it is full."""
     when_full = settings["when_full"]
     if when_full == "refuse":
         return Outbox
@@ -117,7 +117,7 @@ def policy(settings):
 
 
 def series_parts():
-    """The module of what series need; a board without them never loads it. Raises ValueError."""
+    """Returns the module for series; a board without them never loads it. Raises ValueError."""
     try:
         from station import series_station
     except ImportError:
@@ -129,10 +129,10 @@ def series_parts():
 
 
 def holding_series(kind, options):
-    """The class of outbox like `kind` that holds series; whose records are as long as theirs."""
+    """Returns a subclass of `kind` that holds series, with records of their length."""
     parts = series_parts()
     options["record_bytes"] = parts.RECORD_BYTES
-    return parts.over(kind, getattr(board, "reprograms", False))  # as sensor_note
+    return parts.over(kind, getattr(board, "reprograms", False))  # as for sensor_note
 
 
 def open_outbox(settings):
@@ -145,7 +145,7 @@ def open_outbox(settings):
         kind = holding_series(kind, options)
     outbox = kind(board.device, **options)  # pyright: ignore[reportCallIssue]
     result = outbox.mount()
-    if result == _NEWER and not settings["series"]:  # it may hold some from before
+    if result == _NEWER and not settings["series"]:  # it may hold series from before
         kind = holding_series(kind, options)
         outbox = kind(board.device, **options)  # pyright: ignore[reportCallIssue]
         result = outbox.mount()
@@ -159,9 +159,9 @@ def open_outbox(settings):
 
 
 def about(settings, notices):
-    """What tells of the board itself, without what its sensors tell already."""
+    """Returns the About of the board, without what its sensors report already."""
     names = [sensor.name for sensor in board.sensors]
-    of_board = getattr(board, "about", ())  # as sensor_note
+    of_board = getattr(board, "about", ())  # as for sensor_note
     of_board = [reading for reading in of_board if reading.name not in names]
 
     def report_s():
@@ -175,7 +175,7 @@ def about(settings, notices):
 
 
 def open_commands(settings):
-    """What takes commands, where the settings want that."""
+    """Returns the object that takes commands; None if the settings have no commands."""
     if not settings["commands"]:
         return None
     base = (settings["topic_prefix"] + "/" + settings["device_id"]).encode()
@@ -194,15 +194,15 @@ def same(kind):
 
 
 def new_session(settings, base, outbox, kind, more):
-    """The one that the mode asks for. base: of the topics. kind: where there is no collector. more:
-    options."""
+    """Returns the session that the mode requires. base: of the topics. kind: its class without a
+    collector. more: options."""
     options = {
         "keep_alive_s": settings["keep_alive_s"],
         "user": settings["user"].encode() or None,
         "password": settings["password"].encode() or None,
         "in_flight_bytes": board.in_flight_bytes,
     }
-    if settings["say_state"] and not settings["deep_sleep"]:  # which would end in a will each time
+    if settings["say_state"] and not settings["deep_sleep"]:  # asleep is not offline
         options["will"] = (base + "/state").encode(), b"offline", 1, True
     options.update(more)
     options["level"] = settings["level"]
@@ -239,7 +239,7 @@ def choose(settings, commands):
 
 
 def build(settings, commands=None):
-    """Everything put together, on an open board: the station that measures, with its client."""
+    """Put everything together, on an open board. Returns the station, with its client."""
     now_ms = board.ticks_ms()
     base = settings["topic_prefix"] + "/" + settings["device_id"]
     link, outbox = board.link, open_outbox(settings)
@@ -251,7 +251,7 @@ def build(settings, commands=None):
     room = min(outbox.record_bytes, _MESSAGE_BYTES) - _RECORD_OVERHEAD - len(topic)
     pack = pack_class(settings)(settings["device_id"].encode(), room)
     health = Health(outbox, board.pins_lost)
-    note = getattr(board, "sensor_note", None)  # a board.py of somebody's own may be older
+    note = getattr(board, "sensor_note", None)  # a user's own board.py may be older
     kept = getattr(board, "hung_note", None)
     guards, sensors = guarded(board.sensors, board.ticks_ms, board.feed_watchdog, note, kept)
     notices, columns = SensorNotices(outbox, guards, health), len(sensors)
@@ -306,7 +306,7 @@ def run(station):
 
 
 def take_back(commands, error):
-    """True when settings, or an update, are on trial: the next start has the old ones."""
+    """True when settings or an update are on trial: the next start has the old ones."""
     if commands or not on_trial:
         return commands and commands.take_back(error)
     from station.update_start import give_up
@@ -315,8 +315,8 @@ def take_back(commands, error):
 
 
 def main():
-    """Settings at fault: one line that names the key. Other faults: the board keeps the reason."""
-    if not on_trial:  # it counts its starts itself, with the watchdog on, and may not pause
+    """Faulty settings: one line that names the key. Other faults: the board keeps the reason."""
+    if not on_trial:  # a trial counts its starts itself, with the watchdog on, and may not pause
         board.begin()
     commands = None
     try:
@@ -345,5 +345,5 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         board.release_watchdog()
         raise
-    except Exception as error:  # what is stored is in the outbox, which needs no farewell
+    except Exception as error:  # stored messages are safe in the outbox
         board.crashed(error)

@@ -1,9 +1,10 @@
-"""A compiler for the RP2040 (gcc, newlib) with cmake and ninja, out of Debian packages: no root.
+"""A compiler for the RP2040 (gcc, newlib) with cmake and ninja, unpacked from Debian packages
+without root.
 
-Keeps about a fifth of what the packages hold: no C++ library, no C library for other processors, no
-documentation. Every program becomes a script that starts it through the unpacked `ld-linux`, so the
-compilers of one suite run on older and newer machines, and the folder may be moved. Knows nothing
-of MicroPython.
+About a fifth of the packages' content is kept: no C++ library, no C library for other processors,
+no documentation. Every program is replaced by a script that starts it through the unpacked
+`ld-linux`, so the compilers of one Debian suite run on older and newer machines, and the folder can
+be moved. This module knows nothing about MicroPython.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from outpost_tools.fetch.debian_packages import (
 )
 
 PACKAGES = ("gcc-arm-none-eabi", "libnewlib-arm-none-eabi", "cmake", "ninja-build")
-_RECIPE = "1"  # change it when what is kept, or how it is started, changes
+_RECIPE = "1"  # change it with the choice of files, or the way programs are started
 _KEPT = (
     "usr/bin/arm-none-eabi-",
     "usr/bin/cmake",
@@ -33,13 +34,13 @@ _KEPT = (
     "usr/lib/",
     "usr/share/cmake-",
 )
-# Libraries for other processors lie in folders beside the one for the RP2040's Cortex-M0+.
+# Libraries for other processors are in folders next to the one for the RP2040's Cortex-M0+.
 _OTHER_PROCESSORS = re.compile(
     r"usr/lib/(gcc/arm-none-eabi/[^/]+|arm-none-eabi/newlib)/(arm|thumb)/(?!v6-m/nofp/)"
 )
 _PROGRAMS = ("usr/bin", "usr/lib/gcc", "usr/lib/arm-none-eabi/bin")
 _UNUSED = ("usr/bin/arm-none-eabi-lto-dump", "usr/lib/x86_64-linux-gnu/gconv/")
-_ELF, _X86_64 = b"\x7fELF", 62  # the first four bytes of an ELF file; its machine is at byte 18
+_ELF, _X86_64 = b"\x7fELF", 62  # an ELF file's first four bytes; byte 18 names the machine
 
 
 def folder(cache: Path) -> Path:
@@ -47,9 +48,9 @@ def folder(cache: Path) -> Path:
 
 
 def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
-    """The folder with `usr/bin`; fetched where the cache has none. Raises Unobtainable.
+    """The folder that contains `usr/bin`; fetched if the cache lacks it. Raises Unobtainable.
 
-    The caller holds the cache's lock. apt: is called only where something must be fetched.
+    The caller holds the cache's lock. apt: called only if something must be fetched.
     """
     place = folder(cache)
     if place.is_dir():
@@ -69,14 +70,14 @@ def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
 
 
 def is_kept(name: str) -> bool:
-    """Whether a build for the RP2040 needs this file of a package (a path without leading `./`)."""
+    """Does a build for the RP2040 need this file of a package (a path without leading `./`)?"""
     if name.startswith(_UNUSED) or _OTHER_PROCESSORS.match(name):
         return False
     return name.startswith(_KEPT)
 
 
 def _unpack(package: Path, root: Path) -> None:
-    """Only what is kept ever reaches the disk: the packages hold 1.2 GB."""
+    """Writes only the files that are kept to the disk: the packages contain 1.2 GB."""
     command = ["dpkg-deb", "--fsys-tarfile", str(package)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
@@ -86,7 +87,7 @@ def _unpack(package: Path, root: Path) -> None:
 
 
 def _join_newlib(usr: Path) -> None:
-    """What the package's installation script links: where gcc looks for its C library."""
+    """Makes the links of the package's installation script: gcc looks for its C library there."""
     (usr / "lib" / "arm-none-eabi" / "lib").symlink_to("newlib")
     (usr / "lib" / "arm-none-eabi" / "include").symlink_to("../../include/newlib")
 
@@ -103,7 +104,7 @@ def _elf_programs(root: Path) -> list[Path]:
 
 
 def _start_by_loader(program: Path, root: Path) -> None:
-    """Puts a script in the program's place. `--argv0`: gcc finds its parts from its own name."""
+    """Replaces the program by a script. `--argv0`: gcc finds its parts through its own name."""
     binary = program.with_name(program.name + ".elf")
     program.rename(binary)
     up = "/".join([".."] * (len(program.relative_to(root).parts) - 1))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks the subject of a commit: `folder/file: Sentence.`, 72 characters at most.
+"""Checks the subject line of commits: `folder/file: Sentence.`, at most 72 characters.
 
     python3 tools/commit_subject.py FILE            the message that git is about to commit
-    python3 tools/commit_subject.py --range A..B    those of commits that are there
+    python3 tools/commit_subject.py --range A..B    the messages of existing commits
 
-The part before the colon says where: one name or several, `tools`, `outpost/client, README`. Git's
-own subjects (merges, reverts, fixup! and squash!) pass. Exit status 1, and a line for each fault.
+The part before the colon names one place or several: `tools`, `outpost/client, README`. Git's own
+subjects (merges, reverts, fixup! and squash!) pass. For each bad subject a line is printed, and the
+exit status is 1.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _GIT_OWN = ("Merge ", 'Revert "', "fixup! ", "squash! ")
 
 
 def fault(subject: str) -> str | None:
-    """What is wrong with it, in one phrase; None when nothing is."""
+    """What is wrong with the subject, in one phrase; None if it is right."""
     if subject.startswith(_GIT_OWN):
         return None
     if len(subject) > LONGEST:
@@ -34,13 +35,13 @@ def fault(subject: str) -> str | None:
 
 
 def subject_of(message: str) -> str:
-    """The first line that is no comment; empty when there is none."""
+    """The first line that is neither empty nor a comment; "" if there is none."""
     lines = (line.strip() for line in message.splitlines() if not line.startswith("#"))
     return next((line for line in lines if line), "")
 
 
 def subjects(commits: str) -> list[str]:
-    """Of a range. Raises CalledProcessError when git knows no such range."""
+    """The subjects of a range of commits. Raises CalledProcessError if git rejects the range."""
     command = ["git", "log", "--format=%s", commits]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
@@ -51,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("file", nargs="?", type=Path, help="the message")
-    source.add_argument("--range", metavar="A..B", help="commits, as git log takes them")
+    source.add_argument("--range", metavar="A..B", help="commits, in the form git log takes")
     parsed = parser.parse_args(arguments)
     if parsed.file is not None:
         found = [subject_of(parsed.file.read_text(encoding="utf-8"))]

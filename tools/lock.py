@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Writes tools/requirements.lock from the pins of pyproject.toml: `make lock`.
 
-Every package that set-up installs, with what they need in turn, each with the SHA-256 of all files
-of that version: wheels of every interpreter and machine, and the source archive. So one file serves
-Python 3.11 to 3.13 on x86-64 and aarch64 Linux; that each has its wheels is checked at the end.
-`tools/setup.py` lets pip install nothing else; host_tests holds the file against pyproject.toml.
+The file lists every package that set-up installs, and their dependencies, each with the SHA-256 of
+all files of that version: the wheels for every interpreter and machine, and the source archive. So
+one file serves Python 3.11 to 3.13 on x86-64 and aarch64 Linux; a check at the end makes sure that
+each of these has its wheels. `tools/setup.py` lets pip install nothing else; host_tests compare the
+file with pyproject.toml.
 
-Versions that are in the file already stay unless pyproject.toml asks for others; --upgrade takes
-the newest of what pyproject.toml does not pin. Needs the package index. Resolved by uv, fetched by
-pip into build/lock/ at the version below; nothing is added to `.venv`.
+A version that is already in the file stays unless pyproject.toml asks for another; --upgrade takes
+the newest version of every package that pyproject.toml does not pin. Needs the package index. uv
+resolves the versions; pip installs it into build/lock/, in the version below, and nothing is added
+to `.venv`.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOCK = REPOSITORY / "tools" / "requirements.lock"
 EXTRAS = ("dev", "export", "pipeline", "report", "broker")
-NOT_LOCKED = ("mq",)  # needs IBM's client, which few have
+NOT_LOCKED = ("mq",)  # needs IBM's client, which few machines have
 _RESOLVER = "uv==0.13.9"
 PYTHONS = ("3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")
-SOURCE_ONLY = ("pyspark",)  # no wheels are published; set-up builds it with our setuptools
-_PLATFORM = "manylinux_2_28"  # glibc of Debian 12 and older ones
+SOURCE_ONLY = ("pyspark",)  # publishes no wheels; set-up builds it with our setuptools
+_PLATFORM = "manylinux_2_28"  # the glibc of Debian 12 and of older releases
 _HEADER = """\
 # Made by `make lock` from pyproject.toml; do not edit.
 # Python 3.11 and newer; set-up installs it with `pip install --require-hashes`.
@@ -38,7 +40,7 @@ _HEADER = """\
 
 
 def resolver() -> Path:
-    """The program; fetches it at the first call. Raises OSError where pip cannot."""
+    """The path of uv, installed at the first call. Raises OSError if pip cannot install it."""
     folder = REPOSITORY / "build" / "lock" / _RESOLVER
     program = folder / "bin" / "uv"
     if not program.exists():
@@ -51,18 +53,19 @@ def resolver() -> Path:
 
 
 def build_requirements() -> str:
-    """What builds our own package: installed by hash too, so that nothing is fetched for it."""
+    """The requirements for building our own package: also installed by hash, so that the build
+    fetches nothing."""
     content = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     return "\n".join(content["build-system"]["requires"]) + "\n"
 
 
 def resolved(upgrade: bool) -> str:
-    """The new text. Raises OSError with what the resolver said."""
+    """The new text of the file. Raises OSError with the resolver's output."""
     command = [str(resolver()), "pip", "compile", "pyproject.toml", "-", "--universal"]
     command += [part for extra in EXTRAS for part in ("--extra", extra)]
     command += ["--generate-hashes", "--python-version", PYTHONS[0]]
     command += ["--no-header", "--no-emit-index-url", "--no-emit-find-links", "--quiet"]
-    command += ["--output-file", str(LOCK.relative_to(REPOSITORY))]  # its versions stay
+    command += ["--output-file", str(LOCK.relative_to(REPOSITORY))]  # the versions in it stay
     command += ["--upgrade"] if upgrade else []
     done = subprocess.run(
         command,
@@ -79,7 +82,7 @@ def resolved(upgrade: bool) -> str:
 
 
 def unavailable() -> list[str]:
-    """Where the packages cannot be had as wheels (but for SOURCE_ONLY), and why."""
+    """Where a package other than those of SOURCE_ONLY has no wheel, with uv's explanation."""
     found = []
     for machine, python in itertools.product(MACHINES, PYTHONS):
         command = [str(resolver()), "pip", "compile", str(LOCK), "--no-deps", "--quiet"]

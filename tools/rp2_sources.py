@@ -1,9 +1,9 @@
-"""The source of MicroPython's RP2 port with the libraries that it is built from, out of Debian's
+"""The sources of MicroPython's RP2 port and of the libraries it is built with, from Debian's
 packages.
 
-They lie side by side in one folder of the cache: `micropython`, `pico-sdk`, `tinyusb`, `mbedtls`,
-`lwip`, linked where the port expects its submodules. Knows what must be changed in them, and why;
-starts no compiler.
+They are next to each other in one folder of the cache: `micropython`, `pico-sdk`, `tinyusb`,
+`mbedtls`, `lwip`, with links where the port expects its submodules. This module also makes the
+changes that they need, with the reason for each; it starts no compiler.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from outpost_tools.fetch.debian_packages import (
 )
 
 SOURCES = ("micropython", "mbedtls", "lwip")
-# packages that hold a source tree
+# packages that contain a source tree
 TREES = {
     "pico-sdk-source": "pico-sdk",
     "tinyusb-source": "tinyusb",
 }
-_RECIPE = "3"  # change it when what is fetched, linked or changed here changes
+_RECIPE = "3"  # change it with anything that is fetched, linked or changed here
 _SUBMODULES = ("pico-sdk", "tinyusb", "mbedtls", "lwip")
 
 
@@ -36,9 +36,9 @@ def folder(cache: Path) -> Path:
 
 
 def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
-    """The folder with the sources; fetched where the cache has none. Raises Unobtainable.
+    """The folder with the sources; fetched if the cache lacks it. Raises Unobtainable.
 
-    The caller holds the cache's lock. apt: is called only where something must be fetched.
+    The caller holds the cache's lock. apt: called only if something must be fetched.
     """
     place = folder(cache)
     if place.is_dir():
@@ -55,7 +55,7 @@ def ensure(cache: Path, apt: Callable[[], PrivateApt]) -> Path:
 
 
 def _fetch_sources(work: Path, apt: PrivateApt) -> list[tuple[Path, int]]:
-    """Returns the downloaded files with their sizes; the files themselves do not stay."""
+    """Returns the names of the downloaded files with their sizes; the files are not kept."""
     fetched = []
     for name in SOURCES:
         with tempfile.TemporaryDirectory(dir=work) as temporary:
@@ -69,8 +69,8 @@ def _fetch_trees(work: Path, apt: PrivateApt) -> list[tuple[Path, int]]:
     fetched = []
     for package, tree in TREES.items():
         with tempfile.TemporaryDirectory(dir=work) as temporary:
-            # Alone: the SDK's package depends on a C++ library of 313 MB that the port does not
-            # need.
+            # Without dependencies: the SDK's package depends on a C++ library of 313 MB that the
+            # port does not need.
             path = apt.fetch_alone(package, Path(temporary))
             unpack_packages([path], Path(temporary) / "root")
             (Path(temporary) / "root" / "usr" / "src" / tree).rename(work / tree)
@@ -81,27 +81,27 @@ def _fetch_trees(work: Path, apt: PrivateApt) -> list[tuple[Path, int]]:
 def _link_submodules(work: Path) -> None:
     library = work / "micropython" / "lib"
     for name in _SUBMODULES:
-        (library / name).rmdir()  # Debian left it empty
+        (library / name).rmdir()  # empty in Debian's package
         (library / name).symlink_to(f"../../{name}")
-    (library / "micropython-lib" / "README.md").touch()  # the build asks for it
+    (library / "micropython-lib" / "README.md").touch()  # the build expects it
 
 
 def _change(work: Path) -> None:
-    """The changes to other people's source, each with its reason.
+    """Makes our changes to the upstream sources, each with its reason.
 
-    Raises Unobtainable where one does not fit.
+    Raises Unobtainable if one does not fit.
     """
-    # The SDK's only C++ file (operators new and delete): without it nothing needs libstdc++.
+    # The SDK's only C++ file (operators new and delete). Without it nothing needs libstdc++.
     options = work / "pico-sdk" / "src" / "rp2_common" / "pico_cxx_options" / "CMakeLists.txt"
     _replace(options, "${CMAKE_CURRENT_LIST_DIR}/new_delete.cpp", "", 1)
-    # PPP copies each frame into a buffer of 900 bytes from lwIP's heap of 8,000, which the Pico W's
-    # Wi-Fi driver does not: it has a buffer of its own. From the pool of received packets instead,
-    # the heap is as full as on a Pico W when the same is sent.
+    # PPP copies each frame into a buffer of 900 bytes from lwIP's heap of 8,000. The Pico W's Wi-Fi
+    # driver does not: it has a buffer of its own. With PPP's buffers from the pool of received
+    # packets, the heap is as full as on a Pico W that sends the same data.
     ppp = work / "lwip" / "src" / "netif" / "ppp" / "pppos.c"
     _replace(ppp, "PBUF_POOL_BUFSIZE, PBUF_RAM)", "PBUF_POOL_BUFSIZE, PBUF_POOL)", 2)
-    # Frozen machine code for ARMv6-M reads its constants at multiples of four from its own start:
-    # aligned to two, half of it reads others, and an outbox computes wrong checks (MicroPython
-    # 1.25).
+    # Frozen machine code for ARMv6-M reads its constants at multiples of four from its own start.
+    # Aligned to two, half of it reads wrong constants, and an outbox computes wrong check
+    # values (MicroPython 1.25).
     freezer = work / "micropython" / "tools" / "mpy-tool.py"
     _replace(freezer, '__attribute__ ((aligned (2)))"', '__attribute__ ((aligned (4)))"', 1)
 
@@ -110,6 +110,6 @@ def _replace(path: Path, old: str, new: str, count: int) -> None:
     text = path.read_text()
     if text.count(old) != count:
         raise Unobtainable(
-            f"{path.name} has changed: {old!r} stands there {text.count(old)} times, not {count}"
+            f"{path.name} has changed: it contains {old!r} {text.count(old)} times, not {count}"
         )
     path.write_text(text.replace(old, new))

@@ -1,10 +1,10 @@
-/* Reads series messages (firmware/SERIES_FORMAT.md): the format's second implementation, for
+/* Reads series messages (firmware/SERIES_FORMAT.md): a second implementation of the format, for
  * consumers in C. decode() takes one message, needs no heap, and calls back for each sample.
- * As a program (cc -o series_reader series_reader.c): from standard input messages, each preceded
- * by its length in two bytes, little endian; to standard output for each the line "refused", or
- * "device stream seq held boot flags start_ms step_ms columns", a line for each sample (time in ms,
- * then the values, "-" for one that is missing) and the line "end". Status 1: the input ended in a
- * message, which is not shown, or not all could be written. */
+ * As a program (cc -o series_reader series_reader.c), it reads messages from standard input, each
+ * preceded by its length in two bytes, little endian. For each message it prints the line
+ * "refused"; or the line "device stream seq held boot flags start_ms step_ms columns", a line for
+ * each sample (time in ms, then the values, "-" for a missing one) and the line "end". Status 1:
+ * the input ended within a message, which is not shown, or the output could not be written. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@ typedef void (*Row)(void *user, int64_t time_ms, const int32_t *values, uint32_t
 static uint32_t u16(const uint8_t *p) { return p[0] | p[1] << 8; }
 static uint32_t u32(const uint8_t *p) { return u16(p) | (uint32_t)u16(p + 2) << 16; }
 
-/* The next `count` bits; -1: there are not so many. */
+/* The next `count` bits; -1: fewer are left. */
 static int64_t take(Series *s, int count) {
     int64_t value = 0;
     if (s->at + count > s->end) return -1;
@@ -37,7 +37,7 @@ static int64_t take(Series *s, int count) {
     return value;
 }
 
-/* A code of order k; -1: the message ends in it, or it is too long (then it is bad). */
+/* A code of order k; -1: the message ends within it, or it is too long (then it is bad). */
 static int64_t code(Series *s, int k) {
     int length = k + 1;
     int64_t value;

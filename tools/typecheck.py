@@ -4,10 +4,11 @@
     .venv/bin/python tools/typecheck.py            rp2, esp32, unix, each with its board folders
     .venv/bin/python tools/typecheck.py FILE ...   these files instead of firmware/
 
-The stubs replace Python's own standard library, so they must not be in `.venv`: pip puts each
-port's into `build/typings/` once (micropython-stubs' documentation asks for the same). Versions are
-those of the oldest MicroPython supported, so that nothing newer is used by accident. Known gap: the
-stubs give `str`, `bytes` and `os` some methods that only CPython has; the dual tests catch those.
+The stubs replace Python's own standard library, so they must not be in `.venv`: pip installs those
+of each port into `build/typings/` once, as the documentation of micropython-stubs asks. They are
+for the oldest MicroPython version that is supported, so that nothing newer is used by accident.
+Known gap: the stubs give `str`, `bytes` and `os` some methods that only CPython has. The dual tests
+catch those.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ PORTS = {  # port: (its stubs, the board folders that run on it)
     ),
     "unix": ("micropython-unix-stubs==1.25.0.post1", ("UNIX",)),
 }
-# Names that viper code may use without an import; the stubs' own __builtins__.pyi knows only
-# `const`. Any buffer may be passed for a pointer, so pointers are not checked: ptr8 serves in
-# annotations, ptr16 and ptr32 in calls. `Anything` is for fields that the program sets (`typing`
-# is not on the board).
+# Names that viper code may use without an import; of these the stubs' own __builtins__.pyi knows
+# only `const`. Any buffer may be passed as a pointer, so pointers are not checked: ptr8 is used in
+# annotations, ptr16 and ptr32 in calls. `Anything` is for fields that the program sets (there is no
+# `typing` on the board).
 _MORE_BUILTINS = """
 from typing import Any
 
@@ -55,9 +56,9 @@ class ptr32:
 
 
 def stubs_folder(port: str) -> Path:
-    """Where the port's stubs are; fetches them at the first call.
+    """The folder of the port's stubs, fetched at the first call.
 
-    Raises OSError where pip cannot.
+    Raises OSError if pip cannot fetch them.
     """
     package = PORTS[port][0]
     folder = TYPINGS / f"{package}+{zlib.crc32(_MORE_BUILTINS.encode()):08x}"
@@ -82,10 +83,10 @@ def stubs_folder(port: str) -> Path:
             check=False,
         )
         if done.returncode:
-            raise OSError(f"pip cannot get {package}: {done.stderr.strip()[-300:]}")
+            raise OSError(f"pip cannot fetch {package}: {done.stderr.strip()[-300:]}")
         with (work / "stubs" / "__builtins__.pyi").open("a", encoding="utf-8") as builtins:
             builtins.write(_MORE_BUILTINS)
-        if not folder.exists():  # another run may have been quicker
+        if not folder.exists():  # another run may have been faster
             (work / "stubs").rename(folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -93,8 +94,8 @@ def stubs_folder(port: str) -> Path:
 
 
 def configuration(port: str, files: list[str]) -> dict:
-    """basedpyright's settings. main.py imports the port's first board; the functions of all are the
-    same (test_boards.py)."""
+    """basedpyright's settings. main.py is checked with the port's first board; all boards have the
+    same functions (test_boards.py)."""
     stubs = str(stubs_folder(port))
     boards = [REPOSITORY / "boards" / name for name in PORTS[port][1]]
     rooms = [
@@ -111,9 +112,9 @@ def configuration(port: str, files: list[str]) -> dict:
         "pythonVersion": "3.11",
         "pythonPlatform": "Linux",
         "typeCheckingMode": "standard",
-        "reportMissingModuleSource": False,  # stubs without source are the rule here
-        # "None while disconnected" is a state of the client's fields; unannotated code cannot tell
-        # the checker when.
+        "reportMissingModuleSource": False,  # stubs without source are normal here
+        # Fields of the client are None while it is disconnected; unannotated code cannot tell the
+        # checker when that is.
         "reportOptionalMemberAccess": False,
         "reportOptionalSubscript": False,
         "reportOptionalCall": False,
@@ -121,14 +122,15 @@ def configuration(port: str, files: list[str]) -> dict:
 
 
 def check(port: str, files: list[str]) -> int:
-    """Number of errors, which basedpyright prints. Raises OSError where the stubs cannot be had."""
+    """basedpyright's exit status; prints its output. Raises OSError if the stubs cannot be
+    fetched."""
     settings = configuration(port, files)
     with tempfile.NamedTemporaryFile("w", suffix=".json", prefix=f"{port}-", dir=TYPINGS) as file:
         json.dump(settings, file)
         file.flush()
         checker = Path(sys.executable).parent / "basedpyright"
-        # An interpreter that says nothing: else modules that the stubs lack are taken from
-        # CPython's library.
+        # An "interpreter" without output: otherwise basedpyright would take modules that the stubs
+        # lack from CPython's library.
         command = [
             str(checker),
             "-p",
@@ -147,12 +149,11 @@ def check(port: str, files: list[str]) -> int:
 def main() -> int:
     files = [os.path.abspath(name) for name in sys.argv[1:]]
     try:
-        # A configuration that includes nothing passes in silence, so every file named must be
-        # there.
+        # A configuration that includes no file passes silently, so every file named must exist.
         for name in files:
             if not os.path.exists(name):
                 raise FileNotFoundError(f"no such file: {name}")
-        with ThreadPoolExecutor(2) as pool:  # each is a process of its own
+        with ThreadPoolExecutor(2) as pool:  # each check is a process of its own
             return 1 if any(list(pool.map(lambda port: check(port, files), PORTS))) else 0
     except OSError as error:
         print(f"typecheck: {error}; run `make setup` first", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""ESP32: what is its own; the rest is `boards/support/esp32_board.py`. Not tried on hardware."""
+"""ESP32: its own part; the rest is `boards/support/esp32_board.py`. Not tried on hardware."""
 
 import time
 
@@ -17,5 +17,5 @@ class Board(Esp32Board):
 
 
 def _temperature():
-    """Tenths of a degree Celsius, of the chip, not of the room: the port returns Fahrenheit."""
+    """The chip's temperature, not the room's: tenths of a degree. The port returns Fahrenheit."""
     return (esp32.raw_temperature() - 32) * 50 // 9

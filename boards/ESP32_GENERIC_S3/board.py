@@ -1,4 +1,4 @@
-"""ESP32-S3: what is its own; the rest is `boards/support/esp32_board.py`. Not tried on hardware."""
+"""ESP32-S3: its own part; the rest is `boards/support/esp32_board.py`. Not tried on hardware."""
 
 import time
 
@@ -17,6 +17,6 @@ class Board(Esp32Board):
 
 
 def _temperature():
-    """Degrees Celsius, of the chip, not of the room."""
-    # The stubs are those of the first ESP32, which has another function for it.
+    """The temperature of the chip, not of the room, in degrees Celsius."""
+    # The stubs are for the first ESP32, which has another function for this.
     return int(esp32.mcu_temperature())  # pyright: ignore[reportAttributeAccessIssue]

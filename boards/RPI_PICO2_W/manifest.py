@@ -1,4 +1,4 @@
-"""What a frozen build for this board holds beside the port's own manifest."""
+"""What a frozen build for this board contains, besides the port's own manifest."""
 # pyright: reportUndefinedVariable=false
 
 include("$(PORT_DIR)/boards/RPI_PICO2_W/manifest.py")  # noqa: F821 - the build's own function

@@ -1,4 +1,4 @@
-"""Raspberry Pi Pico W (RP2040, CYW43439): what is its own. Not tried on hardware.
+"""Raspberry Pi Pico W (RP2040, CYW43439): its own part. Not tried on hardware.
 
 The rest is `boards/support/rp2_board.py`.
 """

@@ -1,11 +1,11 @@
 """The UNIX board: a desktop process as a board.
 
-Flash is an image file under NOR rules, the stream a socket, the sensors /proc. What a real board
-has no use for (the simulator's orders, the journal of ground truth, the power cut) is behind the
-same names as on every board. Files of the current folder: `simulation.json` (orders, optional),
-`flash.img`, `journal.txt` (a line per published message, written after publish() returned),
-`counters.json`, `crash.txt`. Keeping the journal allocates; idle() and what else the loop calls
-while nothing happens does not.
+The flash is an image file under NOR rules, the stream is a socket, the sensors are /proc. The parts
+that a real board does not need (the simulator's orders, the journal of ground truth, the power cut)
+hide behind the names that every board has. Files of the current folder: `simulation.json` (orders,
+optional), `flash.img`, `journal.txt` (a line per published message, written after publish()
+returned), `counters.json`, `crash.txt`. Writing the journal allocates; idle() and everything else
+that the loop calls while nothing happens does not.
 """
 
 import binascii
@@ -24,7 +24,7 @@ from support import crash_log
 
 ASLEEP_STATUS = 75
 
-_BLOCKS = 64  # for a program without station/settings.py, which has the same
+_BLOCKS = 64  # for programs without station/settings.py, which has the same default
 _IDLE_MS = 5
 _COUNTERS_MS = 500
 _ORDERS = {
@@ -35,7 +35,7 @@ _ORDERS = {
     "cut_mode": "nothing",
     "stop_file": "",
     "sleeps": True,  # false: sleep() takes no time
-    "clock_file": "",  # the clock is not set as long as this file, if one is named, is not there
+    "clock_file": "",  # if one is named, the clock is not set until this file exists
 }
 
 
@@ -47,20 +47,20 @@ class Board:
     sensors: "Anything"
     align = 4
     page_bytes = 256
-    reprograms = False  # with align 4 it need not be asked
-    in_flight_bytes = 0  # no bound: the send buffer is large, and write() returns when it is full
+    reprograms = False  # irrelevant with align 4
+    in_flight_bytes = 0  # unlimited: the send buffer is large, and write() returns when it is full
     _journal_file: "Anything"
 
     def __init__(self):
         self.ticks_ms = host_clock.ticks_ms
         self.device = self.link = self.sensors = None  # open() sets them
-        self.about = []  # a process has no radio, and no cause of a reset
+        self.about = []  # a process has neither a radio nor a reset cause
         self._orders = _ORDERS.copy()
         self._journal_file = None
         self._begin_ms = self._counters_ms = 0
 
     def open(self, settings):
-        """Everything from the settings. Returns itself. Raises ValueError, which names the key."""
+        """Set everything up from the settings. Returns itself. Raises ValueError: names the key."""
         self._read_orders()
         random.seed(self._orders["seed"] or None)
         self.link = open_link(settings, self._time_is_set)
@@ -76,16 +76,16 @@ class Board:
         except OSError:
             return
         except ValueError:
-            raise ValueError("simulation.json: no JSON")
+            raise ValueError("simulation.json: not JSON")
         if not isinstance(orders, dict):
-            raise ValueError("simulation.json: an object is needed")
+            raise ValueError("simulation.json: must be an object")
         for key, value in orders.items():
             if key in _ORDERS and type(value) is not type(_ORDERS[key]):
                 raise ValueError(f"simulation.json: key '{key}' must be like {_ORDERS[key]!r}")
         self._orders.update(orders)
 
     def _open_flash(self, blocks):
-        """The flash image as block device; a new image is erased flash."""
+        """The flash image as a block device; a new image is erased flash."""
         orders = self._orders
         image = orders["image"]
         try:
@@ -108,7 +108,7 @@ class Board:
     # --- Start and end ---
 
     def begin(self):
-        """A process that ends too often is its starter's business."""
+        """Whoever starts the process decides how often it may restart."""
         self._begin_ms = self.ticks_ms()
 
     def give_up(self):
@@ -122,8 +122,8 @@ class Board:
         sys.exit(1)
 
     def sleep(self, ms):
-        """A board wakes from deep sleep as from a reset: the process waits, and ends with a status
-        that asks for another start.
+        """Waking from deep sleep is like a reset: the process waits, and ends with a status that
+        requests another start.
         """
         self._journal(b"sleep %d\n" % ms)
         if self._orders["sleeps"]:
@@ -131,7 +131,7 @@ class Board:
         sys.exit(ASLEEP_STATUS)
 
     def restart(self):
-        """As the end of a sleep."""
+        """Like the end of a sleep."""
         if self._journal_file:
             self._journal(b"sleep 0\n")
         sys.exit(ASLEEP_STATUS)
@@ -150,7 +150,7 @@ class Board:
         clock.set(day, int((seconds - day * 86400) * 1000), now_ms)
 
     def keep_time(self, clock, now_ms):
-        """The host's clock is set, or it is not."""
+        """Nothing to do: the host's clock is set, or it is not."""
 
     # --- The loop ---
 
@@ -158,7 +158,7 @@ class Board:
         host_clock.sleep_ms(_IDLE_MS)
 
     def sensor_note(self, number=None):
-        """No watchdog here resets what hangs."""
+        """No watchdog resets this board, so no sensor is noted."""
         return 0
 
     hung_note = sensor_note
@@ -177,17 +177,17 @@ class Board:
         return random.getrandbits(16)
 
     def random_hex(self):
-        """8 hex digits, for the stream id. From the system, not from the seed: a board that was
-        formatted again must not repeat it.
+        """8 hex digits for the stream id, from the system and not from the seed: a board that is
+        formatted again must not repeat its id.
         """
         with open("/dev/urandom", "rb") as file:
             return ("%02x%02x%02x%02x" % tuple(file.read(4))).encode()
 
     def stopping(self):
-        """True when the simulator has put the stop file there."""
+        """True once the simulator has created the stop file."""
         return self._orders["stop_file"] and _exists(self._orders["stop_file"])
 
-    # --- The ground truth, outside of the simulated flash ---
+    # --- The ground truth, outside the simulated flash ---
 
     def started(self, client):
         outbox = client.session.outbox
@@ -252,8 +252,8 @@ def _counters_of(client, flash):
 
 
 def _sample_line(station):
-    """Number of its record, unit of its time in ms, its time (day, ms; since boot where the clock
-    is not set), readings. The clock is as it was at the sample."""
+    """The number of the record, the unit of its time in ms, its time (day, ms; since boot if the
+    clock is not set), and the readings. The clock still has the time of the sample."""
     clock, series = station.clock, station.series
     day, ms = (clock.day, clock.ms) if clock.is_set else (clock.up_day, clock.up_ms)
     readings = [
@@ -282,7 +282,7 @@ def _exists(path):
 
 
 def _exit_now(code):
-    """Leave as a power cut does: nothing is flushed, no handler runs."""
+    """End as in a power cut: nothing is flushed, and no handler runs."""
     if hasattr(os, "_exit"):
         os._exit(code)  # pyright: ignore[reportAttributeAccessIssue] - CPython only
     import ffi

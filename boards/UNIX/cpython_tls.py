@@ -1,9 +1,9 @@
 # type: ignore - CPython only, and checked against MicroPython's stubs
-"""TLS when CPython runs the board: its `ssl`, dressed as MicroPython's `tls` as far as
-`boards/support/tls_link.py` needs it.
+"""TLS if CPython runs the board: its `ssl` behind those parts of the interface of MicroPython's
+`tls` that `boards/support/tls_link.py` needs.
 
-A CA's certificate may be PEM or DER here, the client's certificate and key are PEM: CPython reads
-no other.
+A CA certificate may be PEM or DER here; the client's certificate and key must be PEM, because
+CPython reads no other form.
 """
 
 import ssl
@@ -16,7 +16,7 @@ _CONNECTION_EOF = -0x7280
 
 
 def client_context(settings):
-    """As client_context() of tls_link. Raises ValueError: one line that names the key."""
+    """Like client_context() of tls_link. Raises ValueError: one line that names the key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and host name
     ca = read(settings, "ca_file")
     try:
@@ -30,8 +30,8 @@ def client_context(settings):
             context.load_cert_chain(settings["client_cert_file"], settings["client_key_file"])
         except OSError as error:
             raise ValueError(
-                "settings: keys 'client_cert_file', 'client_key_file' under CPython: "
-                f"PEM files that fit; {error}"
+                "settings: keys 'client_cert_file' and 'client_key_file' must name matching PEM "
+                f"files under CPython; {error}"
             )
     if settings.get("alpn"):
         context.set_alpn_protocols([settings["alpn"]])
@@ -51,7 +51,7 @@ class _Context:
 
 
 class _Socket:
-    """Handshake inside write(), and faults as mbedTLS reports them."""
+    """Performs the handshake inside write(), and raises the same faults as mbedTLS."""
 
     def __init__(self, secure):
         self._secure = secure

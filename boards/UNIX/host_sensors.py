@@ -1,13 +1,13 @@
-"""Sensors of the host: load, memory, uptime, temperature where there is one.
+"""Sensors of the host: load, memory, uptime, and temperature if the host has one.
 
-They are files of /proc and /sys, read without heap. And sensors of driver files, as on a board.
+They are files of /proc and /sys, read without allocation. Driver files work as on a board.
 """
 
 
 class HostFile:
     """A number from a small file.
 
-    words: how many blank-separated words stand before it. places: decimals kept.
+    words: how many blank-separated words precede it. places: decimals kept.
     """
 
     def __init__(self, name, unit, path, words, places, exponent):
@@ -17,7 +17,7 @@ class HostFile:
         self._buf = bytearray(256)
 
     def read(self):
-        """The number times 10 ** places; None when it is not there or too large for 30 bits."""
+        """The number times 10 ** places; None if it is missing or too large for 30 bits."""
         self._file.seek(0)
         length = self._file.readinto(self._buf)
         return self._number(self._skip_words(length or 0), length or 0)
@@ -64,7 +64,7 @@ _KNOWN = {
 
 
 def choose(names):
-    """The sensors named; all that the host has when names is None.
+    """The sensors with these names; all that the host has if names is None.
 
     Raises ValueError for an unknown name.
     """

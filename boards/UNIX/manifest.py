@@ -1,4 +1,4 @@
-"""What a frozen UNIX build would hold beside the firmware."""
+"""What a frozen UNIX build would contain, besides the firmware."""
 # pyright: reportUndefinedVariable=false
 
 include("../../firmware/manifest.py")  # noqa: F821 - the build's own function

@@ -1,9 +1,9 @@
-"""NOR flash in a file: a block device that obeys the chip's rules and counts what is done to it.
+"""NOR flash in a file: a block device that enforces the chip's rules and counts the operations.
 
-Bits only fall in a program, only an erase of a whole block raises them; a program that would raise
-one is refused loudly. A power cut can be set for the n-th program or erase: that operation is left
-half done in one of five ways, then `on_cut` is called, which must not return. MicroPython's
-block-device protocol; a call of whole 256-byte pages takes no heap.
+A program only clears bits, and only the erase of a whole block sets them; a program that would set
+one raises NorRuleError. A power cut can be set for the n-th program or erase: that operation is
+left unfinished in one of five ways, then `on_cut` is called, which must not return. MicroPython's
+block-device protocol; a call with whole 256-byte pages does not allocate.
 """
 
 import random
@@ -13,7 +13,7 @@ CUT_MODES = ("nothing", "all", "first", "last", "random")
 
 
 class NorRuleError(Exception):
-    """The firmware did what the chip cannot do: a fault of the firmware, never of the data."""
+    """The firmware tried what the chip cannot do: a fault of the firmware, never of the data."""
 
 
 def new_image(path, blocks):
@@ -40,7 +40,7 @@ class NorFlash:
         self.reads = self.programs = self.erases = self.bytes_programmed = 0
         self.block_erases = [0] * blocks
         self.operations = 0
-        self.cut_at = 0  # the operation in which the power goes, 0 = never
+        self.cut_at = 0  # the operation during which the power is cut, 0 = never
         self.cut_mode = "nothing"
         self.on_cut = _never
 
@@ -101,9 +101,9 @@ class NorFlash:
             self.on_cut(self.operations, self.cut_mode)
 
     def _change(self, old, new):
-        """What the operation makes of the bytes: new ANDed to old, or erased (new None).
+        """Apply the operation to the bytes: old AND new, or erased (new is None).
 
-        Half of it when the power goes.
+        Only partly if the power is cut.
         """
         self.operations += 1
         if self.operations == self.cut_at:
@@ -114,7 +114,7 @@ class NorFlash:
             _and(old, new)
 
 
-# Small functions and while loops: a frame of more than 11 words would take heap, and show in the
+# Small functions and while loops: a frame of more than 11 words would be allocated, and show in the
 # tests of the firmware's heap.
 
 
@@ -150,11 +150,11 @@ def _half(old, new, mode):
 
 def _never(operation, mode):
     if operation:
-        raise NorRuleError("a cut was ordered, and on_cut is not set")
+        raise NorRuleError("a cut was ordered, but on_cut is not set")
 
 
 def _kept(mode, i, length):
-    """The bits of byte i of an operation that the cut leaves as they were."""
+    """The bits of byte i that an interrupted operation leaves unchanged."""
     if mode == "random":
         return random.getrandbits(8)
     done = (

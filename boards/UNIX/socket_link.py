@@ -1,8 +1,8 @@
-"""The client's link on a desktop: a TCP socket, with TLS where the settings say so.
+"""The client's link on a desktop: a TCP socket, with TLS if the settings say so.
 
-Connecting blocks, at most 3 s an address of the name: `localhost` may be ::1 first, where no broker
-listens. Knows no board and no flash; programs that want the link alone (benchmarks) take it from
-here. Allocates when it connects; under MicroPython the stream is the socket itself.
+Connecting blocks, at most 3 s for each address of the name: `localhost` may be ::1 first, where no
+broker listens. Knows no board and no flash, so that programs that need only the link (benchmarks)
+can use it. Allocates when it connects; under MicroPython the stream is the socket itself.
 """
 
 import socket
@@ -21,10 +21,10 @@ def yes():
 
 
 def open_link(settings, time_is_set=yes):
-    """The callable that the client opens its stream with.
+    """The callable with which the client opens its stream.
 
-    time_is_set: callable, false as long as no certificate's dates can be judged. Raises ValueError:
-    one line that names the key.
+    time_is_set: callable, false while the dates of certificates cannot be checked. Raises
+    ValueError: one line that names the key.
     """
     host, name = settings.get("broker_host"), settings.get("server_name")
     if not host:
@@ -34,7 +34,7 @@ def open_link(settings, time_is_set=yes):
     def open_socket():
         try:
             addresses = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
-        except OSError:  # its numbers are getaddrinfo()'s own
+        except OSError:  # with numbers of getaddrinfo(), not errno
             raise OSError(_DNS_FAILED)
         refused = OSError(_DNS_FAILED)
         for address in addresses:
@@ -54,7 +54,7 @@ def _connected(address):
     try:
         sock.settimeout(_CONNECT_MS / 1000)
         sock.connect(address[-1])
-        # A packet is one write, and should not wait for the last one's ACK.
+        # A packet is one write, which should not wait for the ACK of the previous one.
         sock.setsockopt(_TCP, _NODELAY, 1)
         sock.setblocking(False)
     except OSError:
@@ -76,7 +76,7 @@ def _secure(settings, name, open_socket, time_is_set):
 
 
 class _CPythonStream:
-    """A CPython socket with the stream methods of a MicroPython one."""
+    """A CPython socket with the methods of a MicroPython stream."""
 
     def __init__(self, sock):
         self._socket = sock

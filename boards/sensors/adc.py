@@ -1,8 +1,8 @@
-"""A voltage at a pin, through a divider where there is one, scaled to what it stands for.
+"""A voltage at a pin, directly or through a divider, scaled to the quantity that it represents.
 
-Without more: volts, in thousandths. What it stands for: millivolts * times / over + plus, in units
-of ten to `exponent`. A probe of 0.5 V at 0 bar and 2.5 V at 10 bar, in hundredths of a bar: unit
-"bar", exponent -2, times 1, over 2, plus -250.
+By default, volts in thousandths. The quantity is millivolts * times / over + plus, in units of 10
+to `exponent`. A probe with 0.5 V at 0 bar and 2.5 V at 10 bar, in hundredths of a bar: unit "bar",
+exponent -2, times 1, over 2, plus -250.
 """
 
 from support.sensor_pin import Millivolts

@@ -1,4 +1,4 @@
-"""AHT20 and AHT21: temperature and humidity, by Aosong, on I2C. Not tried on hardware."""
+"""AHT20, AHT21: temperature and humidity, by Aosong, on I2C. Not tried on hardware."""
 
 import time
 
@@ -35,10 +35,10 @@ class Driver:
         time.sleep_ms(_AHT20_MS)
         self._bus.readfrom_into(self._address, raw)
         if raw[0] & _IS_BUSY:
-            raise OSError("the chip does not end its measurement")
+            raise OSError("the chip does not finish its measurement")
         if crc8(raw, 0, 6) != raw[6]:
-            raise ValueError("checksum of the chip's answer")
-        # of 2^20: 200 degrees from -50 on, 100 percent
+            raise ValueError("wrong checksum in the chip's answer")
+        # over 2^20: 200 degrees from -50 up, and 100 percent
         self._values[0] = ((raw[3] & 15) << 16 | raw[4] << 8 | raw[5]) * 1250 // 65_536 - 5000
         self._values[1] = (raw[1] << 12 | raw[2] << 4 | raw[3] >> 4) * 625 // 65_536
         return self._values

@@ -1,8 +1,8 @@
-"""A battery's voltage at a pin, through a divider, and what is left of it in percent (%EL).
+"""A battery's voltage at a pin, through a divider, and its remaining charge in percent (%EL).
 
-curve "lipo": a lithium cell at rest, by a common discharge curve, `cells` of them in series; a cell
-under load or in the cold shows less. "linear": between empty_mv and full_mv. The divider must keep
-the pin below 3.3 V.
+curve "lipo": `cells` lithium cells in series at rest, by a common discharge curve; under load or in
+the cold, the result is too low. "linear": between empty_mv and full_mv. The divider must keep the
+pin below 3.3 V.
 """
 
 from support.sensor_pin import Millivolts
@@ -18,7 +18,7 @@ KEYS = {
 }
 READINGS = (("voltage", "V", -3, 100, 60_000), ("level", "%EL", 0, 0, 100))
 
-# Millivolts of a lithium cell, and percent
+# Pairs: millivolts of a lithium cell, percent
 _LIPO = (3270, 0, 3610, 5, 3690, 10, 3730, 20, 3770, 30, 3800, 40, 3840, 50, 3870, 60,
          3950, 70, 4020, 80, 4110, 90, 4200, 100)  # fmt: skip
 _SAMPLES = 16

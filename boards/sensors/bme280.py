@@ -1,8 +1,8 @@
 """BME280 (temperature, humidity, pressure) and BMP280 (no humidity), by Bosch, on I2C.
 
-The compensation is the data sheet's 32-bit one (BST-BME280-DS002, 4.2.3; BST-BMP280-DS001, 8.2),
-in steps that stay within 30 bits: no heap. Forced mode, each value measured once; the result read
-is that of the measurement which the reading itself starts. Not tried on hardware.
+The compensation uses the data sheets' 32-bit formulas (BST-BME280-DS002, 4.2.3; BST-BMP280-DS001,
+8.2), in steps that stay within 30 bits and so do not allocate. Forced mode, one sample of each
+value: each reading starts a measurement and returns its result. Not tried on hardware.
 """
 
 import time
@@ -28,9 +28,9 @@ _RESET = const(0xE0)
 _STATUS = const(0xF3)
 _BME280 = const(0x60)
 _BMP280 = (0x56, 0x57, 0x58)
-_MEASURING = const(0x09)  # and copying its calibration
-_SKIPPED = const(0x80000)  # what the registers hold before any measurement
-_MOST_POLLS = const(50)  # of 1 ms: a measurement takes 9.3 at most
+_MEASURING = const(0x09)  # or copying its calibration
+_SKIPPED = const(0x80000)  # in the registers before the first measurement
+_MOST_POLLS = const(50)  # of 1 ms: a measurement takes at most 9.3
 
 
 class Driver:
@@ -39,7 +39,7 @@ class Driver:
         self._byte, self._raw = bytearray(1), bytearray(8)
         chip = self._register(_ID)
         if chip != _BME280 and chip not in _BMP280:
-            raise OSError("chip id " + hex(chip) + " is of no BME280 or BMP280")
+            raise OSError("chip id " + hex(chip) + " is not that of a BME280 or BMP280")
         self._has_humidity = chip == _BME280
         self._bus.writeto_mem(self._address, _RESET, b"\xb6")
         self._wait()
@@ -59,10 +59,10 @@ class Driver:
                 return
             left -= 1
             if not left:
-                raise OSError("the chip does not end its measurement")
+                raise OSError("the chip does not finish its measurement")
 
     def _load(self):
-        """The chip's own calibration."""
+        """Read the chip's calibration."""
         data = self._bus.readfrom_mem(self._address, 0x88, 26)
         words = [data[at] | data[at + 1] << 8 for at in range(0, 24, 2)]
         # T1 and P1 are unsigned
@@ -100,7 +100,7 @@ class Driver:
         bus, address = self._bus, self._address
         if self._has_humidity:
             bus.writeto_mem(address, 0xF2, b"\x01")
-        bus.writeto_mem(address, 0xF4, b"\x25")  # both once, forced
+        bus.writeto_mem(address, 0xF4, b"\x25")  # one sample of both, forced mode
         self._wait()
         bus.readfrom_mem_into(address, 0xF7, self._raw)
 
@@ -124,7 +124,7 @@ class Driver:
         return self._trimmed(two // one * 6250 + two % one * 6250 // one)
 
     def _slope(self, one):
-        """(32768 + x) * P1 >> 15 of the data sheet, whose products may pass 30 bits."""
+        """(32768 + x) * P1 >> 15 of the data sheet, whose products may exceed 30 bits."""
         p = self._p
         half = p[1] * (one >> 1) + (p[1] * (one & 1) >> 1)  # P2 * one >> 1
         one = (p[2] * (_squared(one >> 2) >> 2) >> 3) + half >> 18
@@ -149,6 +149,6 @@ class Driver:
 
 
 def _squared(value):
-    """value * value >> 11; the square itself may pass 30 bits."""
+    """value * value >> 11; the square itself may exceed 30 bits."""
     high, low = value >> 6, value & 63
     return 2 * high * high + (128 * high * low + low * low >> 11)

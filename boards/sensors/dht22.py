@@ -1,7 +1,7 @@
-"""DHT22 (AM2302) on one pin, by the driver `dht` of the port. Not tried on hardware.
+"""DHT22 (AM2302) on one pin, with the port's driver `dht`. Not tried on hardware.
 
-It answers each 2 s at most; asked earlier, it is asked the next time. The pin needs a pull-up of 5
-to 10 kohm, which most modules have.
+The sensor can be read once every 2 s; a reading that comes earlier returns None. The pin needs a
+pull-up of 5 to 10 kohm, which most modules have.
 """
 
 import time
@@ -25,14 +25,14 @@ class Driver:
         self._asked_ms = time.ticks_ms()
 
     def read(self):
-        """Nothing within 2 s of the start or of the last one."""
+        """None within 2 s of the start or of the previous measurement."""
         values = self._values
         values[0] = values[1] = None
         if time.ticks_diff(time.ticks_ms(), self._asked_ms) < _EACH_MS:
             return values
         self._asked_ms = time.ticks_ms()
         self._chip.measure()
-        # its bytes: the driver's own temperature() is a float
+        # its bytes, because the driver's own temperature() returns a float
         raw = self._chip.buf
         tenths = (raw[2] & 0x7F) << 8 | raw[3]
         values[0] = -tenths if raw[2] & 0x80 else tenths

@@ -1,4 +1,4 @@
-"""A contact at a pin, 1 or 0: door, float switch, relay. invert 1: closed to ground is 1."""
+"""A contact at a pin, 1 or 0: door, float switch, relay. With invert 1, closed to ground is 1."""
 
 from support.sensor_pin import input_pin
 

@@ -1,9 +1,9 @@
-"""DS18B20, DS18S20, DS1820 on a 1-Wire bus, by the drivers `onewire` and `ds18x20` of
-micropython-lib, which the RP2 and ESP32 builds bring along. Not tried on hardware.
+"""DS18B20, DS18S20, DS1820 on a 1-Wire bus, with the drivers `onewire` and `ds18x20` of
+micropython-lib, which the RP2 and ESP32 builds include. Not tried on hardware.
 
-A conversion takes 750 ms, so a reading is what the one before it began. Several on one pin: give
-each its `rom`, 16 hex digits; without, the first that answers is read. It allocates: its driver
-returns a new scratch pad each time.
+A conversion takes 750 ms, so a reading returns the result of the conversion that the previous one
+started. If several share a pin, set `rom` (16 hex digits) for each; without it, the first that
+answers is read. A reading allocates, because `ds18x20` returns a new scratch pad each time.
 """
 
 import time
@@ -41,7 +41,7 @@ class Driver:
         self._began_ms = time.ticks_ms()
 
     def read(self):
-        """Ten-thousandths of a degree; None while the conversion lasts."""
+        """Ten-thousandths of a degree; None during the conversion."""
         if time.ticks_diff(time.ticks_ms(), self._began_ms) < _CONVERTING_MS:
             return None
         scratch = self._bus.read_scratch(self._rom)

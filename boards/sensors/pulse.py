@@ -1,7 +1,7 @@
-"""Pulses at a pin since the start: rain gauge, water meter, S0 of an electricity meter.
+"""Pulses at a pin since the start: rain gauge, water meter, S0 output of an electricity meter.
 
-Counted by interrupt, up to 2^30, then from 0 again; a restart begins at 0. Not for a board in deep
-sleep, which counts nothing.
+Counted by interrupt, modulo 2^30; a restart begins at 0. Not for boards that use deep sleep, which
+count nothing while they sleep.
 """
 
 import time
@@ -33,7 +33,7 @@ class Driver:
 
     def _on_edge(self, pin):
         now_ms = time.ticks_ms()
-        # negative after six days: that is no bounce
+        # negative after six days: not a bounce
         if not 0 <= time.ticks_diff(now_ms, self._last_ms) < self._debounce_ms:
             self._count = self._count + 1 & _MASK
         self._last_ms = now_ms

@@ -18,7 +18,7 @@ KEYS = {
 READINGS = (("temperature", "Cel", -2, -4000, 12500), ("humidity", "%RH", -2, 0, 10000))
 
 _MEASURE = b"\x24\x00"
-_SHT3X_MS = const(16)  # 15.5 by the data sheet
+_SHT3X_MS = const(16)  # 15.5 according to the data sheet
 
 
 class Driver:
@@ -31,6 +31,6 @@ class Driver:
         self._bus.writeto(self._address, _MEASURE)
         time.sleep_ms(_SHT3X_MS)
         self._bus.readfrom_into(self._address, self._raw)
-        self._values[0] = word(self._raw, 0) * 17_500 // 65_535 - 4500
+        self._values[0] = word(self._raw, 0) * 3500 // 13_107 - 4500  # 175 degrees over 65,535
         self._values[1] = word(self._raw, 3) * 10_000 // 65_535
         return self._values

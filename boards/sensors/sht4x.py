@@ -1,7 +1,7 @@
 """SHT40, SHT41, SHT45: temperature and humidity, by Sensirion, on I2C. Not tried on hardware.
 
-High precision (data sheet, 4.5 and 4.6). A humidity beyond 0 to 100 %, which the formula gives at
-the ends of its range, is cropped, as the data sheet says.
+High precision (data sheet, 4.5 and 4.6). At the ends of its range, the formula yields humidities
+outside 0 to 100 %, which are cropped as the data sheet says.
 """
 
 import time
@@ -19,7 +19,7 @@ KEYS = {
 READINGS = (("temperature", "Cel", -2, -4000, 12500), ("humidity", "%RH", -2, 0, 10000))
 
 _MEASURE = b"\xfd"
-_SHT4X_MS = const(10)  # 8.3 by the data sheet
+_SHT4X_MS = const(10)  # 8.3 according to the data sheet
 
 
 class Driver:
@@ -32,6 +32,6 @@ class Driver:
         self._bus.writeto(self._address, _MEASURE)
         time.sleep_ms(_SHT4X_MS)
         self._bus.readfrom_into(self._address, self._raw)
-        self._values[0] = word(self._raw, 0) * 17_500 // 65_535 - 4500
+        self._values[0] = word(self._raw, 0) * 3500 // 13_107 - 4500  # 175 degrees over 65,535
         self._values[1] = min(max(word(self._raw, 3) * 12_500 // 65_535 - 600, 0), 10_000)
         return self._values

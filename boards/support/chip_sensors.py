@@ -1,9 +1,9 @@
-"""Sensors of a board, by the names in its settings: the chip's own, two that need a wire, and those
+"""The sensors that a board's settings name: the chip's own, two kinds that need a wire, and those
 with a driver file (`sensor_file.py`).
 
-`adc@26`: the voltage at pin 26, in mV. `ds18b20@22`: the first DS18B20 on pin 22, by the drivers
-`onewire` and `ds18x20` of micropython-lib, which the RP2 and ESP32 builds bring along. A reading of
-that one allocates.
+`adc@26`: the voltage at pin 26, in mV. `ds18b20@22`: the first DS18B20 on pin 22, read with the
+drivers `onewire` and `ds18x20` of micropython-lib, which the RP2 and ESP32 builds include. Reading
+a DS18B20 allocates.
 """
 
 from micropython import const
@@ -12,9 +12,9 @@ _CONVERSION_MS = const(800)  # 750 by the data sheet
 
 
 class Reading:
-    """What Station wants of a sensor.
+    """A sensor as Station expects it.
 
-    read: callable, integer or None. settle_ms: from a first, empty reading to a good one.
+    read: returns an integer or None. settle_ms: from a first, empty reading to a good one.
     """
 
     def __init__(self, name, unit, exponent, read, settle_ms=0):
@@ -23,9 +23,9 @@ class Reading:
 
 
 class Ds18b20:
-    """Gives what was measured since the last call, because a conversion takes 750 ms.
+    """Returns the result of the conversion that the previous call started: it takes 750 ms.
 
-    Nothing the first time.
+    None the first time.
     """
 
     def __init__(self, pin):
@@ -53,9 +53,9 @@ class Ds18b20:
             self._bus.convert_temp()
             self._is_measured = True
             return value
-        # the driver's own for a wrong checksum, and OneWireError: no reading this time
+        # the driver's own exception for a wrong checksum, and OneWireError: no reading this time
         except Exception:
-            self._is_measured = False  # one that lost its power has to measure anew
+            self._is_measured = False  # a sensor that lost its power must measure again
             return None
 
     def _value(self):
@@ -63,10 +63,10 @@ class Ds18b20:
 
 
 def choose(names, own, machine, adc):
-    """The sensors with these names; all of the chip's own where names is None.
+    """The sensors with these names; all of the chip's own if names is None.
 
-    own: list of Reading. adc: callable, returns for a pin's number the callable that reads its
-    millivolts. Raises ValueError: one line.
+    own: list of Reading. adc: callable that takes a pin number and returns the callable that reads
+    the pin's millivolts. Raises ValueError: one line.
     """
     if not names:
         return own
@@ -85,7 +85,7 @@ def _one(name, own, machine, adc):
     if pin.isdigit() and kind in ("adc", "ds18b20"):
         try:
             return _at_pin(kind, pin, machine, adc)
-        except ValueError as error:  # the port's, of a pin: it names none
+        except ValueError as error:  # from the port, about a pin; it does not name the sensor
             raise ValueError("sensors: '" + name + "': " + str(error))
     known = ", ".join([reading.name.decode() for reading in own])
     raise ValueError(

@@ -1,9 +1,9 @@
-"""Why the program ended, kept over the reset, and how long to wait before it may begin again.
+"""Keeps the reason for a crash over the reset, and decides how long the next start must wait.
 
-The reason goes to a file of 1,000 characters at most, which is written only when it says something
-new: a board that crashes at each start programs no flash for it. Starts in a row are counted where
-the board can count without flash (RTC memory, a register that a reset leaves alone); from the
-fourth on each waits, 2 s, 4 s, to 10 min: at most 150 starts a day reach the outbox.
+The reason goes into a file of at most 1,000 characters, which is written only if the reason is new:
+a board that crashes at each start does not wear its flash. Starts in a row are counted where the
+board can count without flash (RTC memory, a register that survives a reset). From the fourth on,
+each waits: 2 s, 4 s, up to 10 min. So at most 150 starts a day reach the outbox.
 """
 
 import io
@@ -17,19 +17,19 @@ _LONGEST_MS = const(600_000)
 
 
 def text_of(error):
-    """What an exception and its traceback say: the end of it, where the reason is."""
+    """The end of an exception's traceback, which contains the reason."""
     try:
         out = io.StringIO()
         # The stubs differ in what StringIO is, and CPython has no print_exception.
         sys.print_exception(error, out)  # pyright: ignore
         return out.getvalue()[-_MOST:]  # pyright: ignore[reportAttributeAccessIssue]
-    except (AttributeError, MemoryError):  # no such function; no room for words
+    except (AttributeError, MemoryError):  # no such function; not enough memory for the text
         return repr(error)[-_MOST:]
 
 
 def tell(error):
-    """At the prompt, and in crash.txt. Raises nothing, not even for want of memory: a reset is to
-    follow, and before the loop no watchdog would bring it."""
+    """Print it, and keep it in crash.txt. Raises nothing, not even MemoryError: the caller resets
+    next, and before the loop there is no watchdog that would do it instead."""
     try:
         text = text_of(error)
         print(text)
@@ -39,17 +39,17 @@ def tell(error):
 
 
 def keep(path, text):
-    """Write text to the file, unless it says so already. False when nothing was written."""
+    """Write text to the file, unless it is there already. False if nothing was written."""
     try:
         with open(path) as file:
             if file.read() == text:
                 return False
-    except (OSError, ValueError):  # none, or no text
+    except (OSError, ValueError):  # no file, or not text
         pass
     try:
         with open(path, "w") as file:
             file.write(text)
-    except OSError:  # no room: the reset must come all the same
+    except OSError:  # no room: the board must reset nevertheless
         return False
     return True
 

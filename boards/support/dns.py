@@ -1,14 +1,14 @@
-"""Questions by UDP that do not wait: one datagram out, one in; and names resolved that way.
+"""Queries by UDP that do not block: one datagram out, one in; and name resolution with them.
 
-The ports' own getaddrinfo() waits for the name server, on some ports longer than a watchdog lasts.
-A question is sent at most three times, 2 s apart, and every call returns at once. IPv4; a name
-without an answer ends as DNS_FAILED. A name that ends in `.local` is asked for by multicast on the
-board's own network (one-shot mDNS, RFC 6762, section 5.1): the host that has it answers us alone,
-whatever name server there is.
+The ports' own getaddrinfo() waits for the name server, on some ports longer than the watchdog
+allows. A query is sent at most three times, 2 s apart, and every call returns at once. IPv4 only; a
+name without an answer ends as DNS_FAILED. A name that ends in `.local` is queried by multicast on
+the board's own network (one-shot mDNS, RFC 6762, section 5.1): the host with this name answers
+directly to the board, and no name server is involved.
 
-Allocates when a question is asked and when a datagram arrives, not while it waits: the socket's
-readinto() returns None where recv() raises, the buffer is made with the socket, the name server's
-address (which the port makes into new strings at each look) is asked for once a question.
+Allocates when a query is sent and when a datagram arrives, not while waiting: readinto() of the
+socket returns None where recv() would raise, the buffer is made with the socket, and the name
+server's address, for which the port builds new strings at each call, is read once a query.
 """
 
 from micropython import const
@@ -27,23 +27,23 @@ _MOST_BYTES = const(512)  # of a DNS answer by UDP: RFC 1035, section 4.2.1
 
 
 class Ask:
-    """socket: the module. One question at a time: begin(), answer() until it is there, stop()."""
+    """socket: the module. One query at a time: begin(), answer() until there is one, stop()."""
 
     def __init__(self, socket, ticks_ms):
         self._module, self._ticks_ms = socket, ticks_ms
         self._udp = None
-        self._group = None  # address and port of a multicast group; None: of one server, connected
+        self._group = None  # address and port of a multicast group; None: one connected server
         self._question = self._buffer = b""
         self._tries = self.sent_ms = 0
 
     def begin(self, server, port, question, is_group=False):
-        """Send the question. is_group: to many, so that anybody's answer counts. Raises OSError."""
+        """Send the query. is_group: to a group, so any host may answer. Raises OSError."""
         self._udp = udp = self._module.socket(self._module.AF_INET, self._module.SOCK_DGRAM)
         try:
             udp.setblocking(False)
             self._group = (server, port) if is_group else None
             if not is_group:
-                udp.connect((server, port))  # answers from elsewhere are not for us
+                udp.connect((server, port))  # drops datagrams from other hosts
             self._question, self._buffer = question, bytearray(_MOST_BYTES)
             self._tries = 0
             self._send()
@@ -62,7 +62,7 @@ class Ask:
     def answer(self):
         """The next datagram (bytes) or None. OSError: the time for an answer is over.
 
-        A datagram that is no answer does not prolong that time: the caller ignores it, calls again.
+        A datagram that is no answer does not extend that time; the caller ignores it and retries.
         """
         if elapsed_ms(self._ticks_ms(), self.sent_ms) >= _AGAIN_MS:
             if self._tries == _TRIES:
@@ -74,11 +74,11 @@ class Ask:
     def _read(self):
         try:
             return self._udp.readinto(self._buffer)
-        except OSError:  # "port unreachable", once a datagram sent: the deadline decides
+        except OSError:  # "port unreachable", once per datagram sent: the deadline decides
             return None
 
     def stop(self):
-        """Forget the question."""
+        """Discard the query."""
         if self._udp:
             self._udp.close()
         self._udp = None
@@ -114,16 +114,16 @@ def _behind_name(reply, at):
 
 
 class Dns:
-    """ask: an Ask of its own. network: has `name_server`. random: callable, 16 random bits."""
+    """ask: an unshared Ask. network: has `name_server`. random: callable, 16 random bits."""
 
     def __init__(self, ask, network, random):
         self._ask, self._network, self._random = ask, network, random
         self._packet = b""
 
     def __call__(self, host):
-        """Address (text) of host, or None: not yet. Raises OSError(DNS_FAILED).
+        """Address (text) of host, or None: not yet known. Raises OSError(DNS_FAILED).
 
-        Call it with the same host until it is known, or stop() it.
+        Call it with the same host until the address is known, or call stop().
         """
         try:
             return self._step(host)

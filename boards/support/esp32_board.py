@@ -1,4 +1,4 @@
-"""What boards of the ESP32 port share beside Wi-Fi: count of starts, outbox, ADC.
+"""What the boards of the ESP32 port share besides Wi-Fi: the count of starts, outbox, ADC.
 
 Not tried on hardware.
 """
@@ -22,8 +22,8 @@ class Esp32Board(WifiBoard):
     """
 
     # A connection's send buffer (TCP_SND_BUF). lwIP allocates from the system heap here, and
-    # write() returns EAGAIN at once when the buffer is full: the bound only keeps what nobody
-    # acknowledges in the outbox instead of that heap.
+    # write() returns EAGAIN at once if the buffer is full. So the bound only keeps unacknowledged
+    # bytes in the outbox instead of that heap.
     in_flight_bytes = 5744
 
     def __init__(self, machine, network, time, esp32, temperature, exponent=0):
@@ -32,8 +32,8 @@ class Esp32Board(WifiBoard):
         self._kept = self._rtc = None
 
     def _keep(self, place, value):
-        """One of seven bytes in the RTC's memory, which a reset leaves alone, power off does not.
-        Without heap, but for the first time."""
+        """One of seven bytes in the RTC's memory, which survives a reset but not a power cut.
+        Allocates only at the first call."""
         if self._kept is None:
             self._rtc = self._machine.RTC()
             kept = self._rtc.memory()
@@ -65,7 +65,7 @@ class Esp32Board(WifiBoard):
         return self._keep(2, index)
 
     def _open_outbox(self, settings):
-        """The partition `outbox` where there is one; else blocks of the filesystem's."""
+        """The partition `outbox` if there is one; otherwise blocks of the filesystem."""
         found = partition.find()
         if found:
             self.device, self.align, self.page_bytes = found
@@ -76,7 +76,7 @@ class Esp32Board(WifiBoard):
         self.align, self.page_bytes = _PIN_ALIGN, _PAGE_BYTES
 
     def release_watchdog(self):
-        """The program was stopped by hand: the watchdog cannot be stopped, but it can wait."""
+        """The program was stopped by hand. The port cannot stop a watchdog: give it an hour."""
         self._machine.WDT(timeout=_NEVER_MS)
         self._starts(0)
         self.sensor_note(0)
@@ -86,13 +86,13 @@ class Esp32Board(WifiBoard):
         self.sensors = chip_sensors.choose(names, own, self._machine, self._adc)
 
     def _adc(self, pin):
-        """Reads millivolts at a pin."""
+        """A callable that reads the millivolts at a pin."""
         converter = self._machine.ADC(self._machine.Pin(pin))
         converter.atten(self._machine.ADC.ATTN_11DB)  # the whole range of the pin, about 3 V
         return lambda: converter.read_uv() // 1000
 
     def _prepare(self, wlan):
-        wlan.config(reconnects=0)  # else the port retries indefinitely and reports nothing
+        wlan.config(reconnects=0)  # otherwise the port retries indefinitely and reports nothing
 
     def _switch_off(self, wlan):
         wlan.active(False)

@@ -1,9 +1,9 @@
-"""The time from a server (SNTP, RFC 4330), asked for from the main loop: no call waits.
+"""The time from a server (SNTP, RFC 4330), queried from the main loop: no call blocks.
 
-One question, given up after 6 s, and as long for the server's name before it. After an answer 6 h
-of rest, after a failure 8 s, doubling to 17 min. Half the round trip is added. A time before 2025,
-or one that the port cannot hold, is no answer. Allocates when it asks and when an answer comes, not
-while it rests or waits.
+A query is given up after 6 s, and so is resolving the server's name before it. The next query
+follows 6 h after an answer, and 8 s after a failure, doubling to 17 min. Half the round trip is
+added. A time before 2025, or one that the port cannot represent, is a failure. Allocates when it
+sends a query and when an answer arrives, not between.
 """
 
 from micropython import const
@@ -18,13 +18,13 @@ _FIRST_WAIT_MS = const(8000)
 _DAY_MS = const(86_400_000)
 _DAY_S = const(86_400)
 _DAYS_1900_TO_1970 = const(25_567)
-_FIRST_DAY = const(20_089)  # 2025-01-01, as in wifi_board.py: a clock that says less was never set
+_FIRST_DAY = const(20_089)  # 2025-01-01, as in wifi_board.py: a clock before that was never set
 
 
 class NetTime:
-    """ask, dns: its own ones (`dns.py`). random: callable, 16 random bits.
+    """ask, dns: unshared objects of `dns.py`. random: callable, 16 random bits.
 
-    on_time: called with day and ms, as of Clock.set(). False: the port cannot hold that time.
+    on_time: called with day and ms, as Clock.set(). False: the port cannot represent that time.
     """
 
     def __init__(self, ask, dns, host, random, ticks_ms, on_time=None):
@@ -39,11 +39,11 @@ class NetTime:
         self._day = self._ms = 0
 
     def step(self, clock, wifi, now_ms):
-        """Set the clock when it is time to and the answer is there. True when it was set."""
+        """Set the clock if a query is due and its answer is there. True if the clock was set."""
         if elapsed_ms(now_ms, self._since_ms) < self._wait_ms:
             return False
         if not wifi.is_up:
-            self._rest(now_ms, 0)  # it may stay away longer than ticks can tell
+            self._rest(now_ms, 0)  # the network may be down longer than ticks can count
             return False
         found = self._try()
         if found is None:
@@ -53,7 +53,7 @@ class NetTime:
         return found is True
 
     def _try(self):
-        """True: the time is there. False: not yet. None: failed. Apart, for a frame of 11 words."""
+        """True: the time is there. False: not yet. None: failed. Separate: the frame limit."""
         try:
             return self._asked()
         except OSError:
@@ -87,13 +87,13 @@ class NetTime:
         self._since_ms, self._wait_ms = now_ms, wait_ms
 
     def _begin(self):
-        """The server returns these 8 bytes: no answer can be made without having seen them."""
+        """The server returns these 8 random bytes, so an answer cannot be forged blindly."""
         stamp = bytes([self._random() & 255 for _ in range(8)])
         self._question = b"\x23" + bytes(39) + stamp
         self._ask.begin(self._address, _NTP_PORT, self._question)
 
     def _check(self, reply):
-        """True: a good answer, taken. None: not one, or of a server whose time cannot be right."""
+        """True: a good answer. None: no answer to this query, or from a server without the time."""
         if len(reply) < 48 or reply[0] & 7 != 4 or reply[0] >> 6 == 3 or not 0 < reply[1] < 16:
             return None
         seconds = int.from_bytes(reply[40:44], "big")
@@ -108,5 +108,5 @@ class NetTime:
         return True if self._day >= _FIRST_DAY and self._is_held() else None
 
     def _is_held(self):
-        """The port's own clock has it as well."""
+        """Whether the port's own clock could be set to it, too."""
         return not self._on_time or self._on_time(self._day, self._ms) is not False

@@ -1,7 +1,7 @@
 """The outbox's flash on an ESP32 that has a data partition for it.
 
-Its label is `outbox`, in a custom partition table. An `esp32.Partition` is a block device
-already; this finds it and says which alignment its flash wants. Knows nothing of records.
+Its label is `outbox`, in a custom partition table. An `esp32.Partition` is already a block device;
+this finds it and returns the alignment that its flash needs. Knows nothing about records.
 """
 
 from micropython import const
@@ -14,10 +14,10 @@ _INFO_ENCRYPTED = const(5)
 
 
 def find(label="outbox"):
-    """(partition, align, page_bytes) for Outbox, or None where there is no such partition.
+    """(partition, align, page_bytes) for Outbox, or None if there is no such partition.
 
-    ValueError when it is too small. On encrypted flash erased bytes do not read as FF: mount() says
-    FOREIGN at first, so format(force=True); and each boot opens a sector.
+    ValueError if it is too small. On encrypted flash, erased bytes do not read as FF: the first
+    mount() returns FOREIGN, so call format(force=True), and each boot opens a new sector.
     """
     from esp32 import Partition  # pyright: ignore[reportMissingImports] - on that port alone
 

@@ -1,39 +1,39 @@
-"""Outbox blocks on a stock board's own littlefs: files of exactly one block pin blocks, which are
-then used raw.
+"""Outbox blocks in a stock board's own littlefs: files of exactly one block each pin blocks, which
+are then used raw.
 
 A littlefs file of 4,096 bytes is one block without pointers, and littlefs never moves, checks or
-rewrites a file's data. `pinning.py` makes such files, finds their blocks and lists them in a map;
+rewrites a file's data. `pinning.py` creates such files, finds their blocks and lists them in a map;
 open_blocks() returns the block device for `Outbox`:
 
     device = pinned.open_blocks(rp2.Flash(), "/outbox", machine.unique_id())
 
 Folder:  0000.pin 0001.pin ...  the files
          map                    the blocks in ring order
-         unfinished             is there while the folder is being changed
+         unfinished             exists while the folder is being changed
 Map:     "OPIN" version:1 0 count:2 device_blocks:4 board_crc:4 |
          file:2 block:4 mtime:4 each | crc:4                      little endian
 
-A file still owns its block when it has its size and time of last change, and its first page reads
-the same through the file as raw. Files deleted, copied back or restored, a filesystem that was
-recreated, another board's map: PinnedError, and nothing is written.
+A file still owns its block if its size and modification time are unchanged, and its first page is
+the same through the file as raw. If files were deleted, copied back or restored, the filesystem was
+recreated, or the map is another board's: PinnedError, and nothing is written.
 
-At a start: to check 64 files takes an RP2040 0.5 s, since littlefs searches the folder for each. So
-open_blocks() lists names and sizes once, and checks only the file of the newest sector, all of it,
-and the one after. Each other file is checked before the first program or erase of its block.
+At a start: checking 64 files takes an RP2040 0.5 s, because littlefs searches the folder for each.
+So open_blocks() lists names and sizes once, and checks only the file of the newest sector, in full,
+and the one after it. Every other file is checked before the first program or erase of its block.
 
-While the program runs: an idle program calls watch() at a steady pace. Each fourth call checks one
-of all files in turn; the other three check those of the blocks that are about to be written. A file
+While the program runs: an idle program calls watch() at a steady pace. Every fourth call checks one
+of all files in turn; the other three check those of the blocks that will be written next. A file
 that is lost costs its block: from then on each program and erase of it is refused (OSError), so
 that it cannot damage the file that littlefs may have put there. The other blocks stay in use, and
-reads go on: a block that is no longer a file's is erased or torn to an outbox, as its CRCs tell.
-The next start refuses.
+reads continue: to an outbox, the CRCs of a lost block show a block that is erased or torn. The next
+start refuses.
 
-Limits: what happens to a file between two calls of watch() that check it is not seen. A file put
-back from a copy in the very second (of the board's clock) that the map has for it, with no record
-appended since the copy, passes; on a filesystem mounted without mtime any such file does. A check
-after the next append finds it. The drive as a USB disk is not supported. A file that was opened for
+Limits: a change to a file is not seen until watch() checks it. A file restored from a copy within
+the same second (of the board's clock) that the map has for it, with no record appended since the
+copy, passes; on a filesystem mounted without mtime, any such file does. A check after the next
+append finds it. Exposing the drive as a USB disk is not supported. A file that was opened for
 writing is refused, even if it kept its block. Knows the start of a sector header (`sectors.py`),
-nothing else of the outbox. Allocates, except in read, program and erase.
+and nothing else about the outbox. Allocates, except in read, program and erase.
 """
 
 import os
@@ -70,17 +70,17 @@ _LOST = const(2)
 
 
 class PinnedError(ValueError):
-    """One line: the file, and what is wrong with it. The remedy, where it names none:
-    `outpost outbox new`, which is release(force=True) and start_new()."""
+    """One line: the file, and its fault. If it names no remedy, the remedy is `outpost outbox new`:
+    release(force=True) and start_new()."""
 
 
 class NotPinned(PinnedError):
-    """Nothing is there, or what a power cut left of create() or release(): create() loses
-    nothing."""
+    """There are no files, or those that a power cut left of create() or release(). create() then
+    loses nothing."""
 
 
 class _Guard:
-    """The raw device, for an outbox one of whose blocks is lost."""
+    """The raw device, for an outbox that has lost a block."""
 
     def __init__(self, pins):
         self._pins, self.readblocks = pins, pins.raw.readblocks
@@ -97,7 +97,7 @@ class PinnedBlocks:
     Raises ValueError for any address outside, because rp2.Flash checks none; OSError for a program
     or erase of a block whose file is lost. is_checked: each file was just found to own its block.
 
-    lost: files found lost since the start. fault: what is wrong with the last of them.
+    lost: how many files have been found lost since the start. fault: the fault of the last one.
     """
 
     def __init__(self, raw, folder, board, entries, is_checked=True):
@@ -105,13 +105,13 @@ class PinnedBlocks:
         self.folder = folder
         self.board = board
         self.entries = entries  # (file number, block, mtime) each, in ring order
-        self.blocks = [block for _, block, _ in entries]  # their numbers on the raw device
+        self.blocks = [block for _, block, _ in entries]  # block numbers on the raw device
         self.lost = 0
         self.fault = ""
         self._known = bytearray([is_checked] * len(entries))  # of each file: _UNCHECKED ...
-        # The ring's two blocks that were erased last: one is being filled, or both are.
+        # The two blocks of the ring that were erased last: one or both are being filled.
         self._erased = self._erased_before = 0
-        self._turn = self._checked = 0  # of watch(): its calls, and those for all in turn
+        self._turn = self._checked = 0  # of watch(): its calls, and those that check all in turn
 
     def readblocks(self, block, buf, offset=0):
         block = self._at(block, offset, len(buf))
@@ -144,15 +144,15 @@ class PinnedBlocks:
     def direct(self):
         """(raw device, its number of each block): for an outbox, which checks its addresses itself.
 
-        For reads, and for programs of a block that ioctl() erased before, or that own() checked.
+        For reads, and for programs of a block that ioctl() has erased or own() has checked.
         """
         return self.raw, self.blocks
 
     def guard(self, outbox):
-        """An outbox that has direct() programs no lost block from now on: call it after watch() has
-        found one. Until then nothing stands between the outbox and the raw device: an object there
-        costs each record 500 cycles of an RP2040 (`host_tests/rigs/rp2040/cycles.py`)."""
-        if getattr(outbox, "_raw", None) is self.raw:  # else it programs through this object
+        """Stop an outbox that uses direct() from programming a lost block: call this after watch()
+        has found one. Until then the outbox uses the raw device directly: an object between them
+        costs 500 cycles a record on an RP2040 (`host_tests/rigs/rp2040/cycles.py`)."""
+        if getattr(outbox, "_raw", None) is self.raw:  # otherwise it programs through this object
             outbox._raw = _Guard(self)
 
     def _at(self, block, offset, length):
@@ -161,7 +161,7 @@ class PinnedBlocks:
         return self.blocks[block]
 
     def own(self, index):
-        """Check the file of a block, unless it passed before. Reads only. Raises PinnedError."""
+        """Check the file of a block unless it has passed. Reads only. Raises PinnedError."""
         if self._known[index] != _OWNS:
             _check_file(self.raw, self.folder, self.entries[index], _PAGE)
             self._known[index] = _OWNS
@@ -174,7 +174,7 @@ class PinnedBlocks:
             raise OSError(_EIO)
 
     def _check_now(self, index):
-        """Check the file of a block, also one that was checked before. Reads only."""
+        """Check the file of a block, even if it has been checked. Reads only."""
         try:
             _check_file(self.raw, self.folder, self.entries[index], _PAGE)
             self._known[index] = _OWNS
@@ -184,8 +184,8 @@ class PinnedBlocks:
             self.fault = str(error)
 
     def watch(self):
-        """Check one file. Reads only. True until each file was checked once: call again soon; then
-        at a steady pace.
+        """Check one file. Reads only. True until every file has been checked once: call again soon;
+        afterwards at a steady pace.
 
         In turn: those of the two blocks erased last, of the next one in the ring, of all blocks.
         """
@@ -204,16 +204,16 @@ class PinnedBlocks:
         return self._checked < len(self.blocks)
 
     def check(self):
-        """Check all files, also those that were checked. Reads only. Raises PinnedError, naming the
-        first that no longer owns its block."""
+        """Check all files, even those already checked. Reads only. Raises PinnedError, which names
+        the first that no longer owns its block."""
         for entry in self.entries:
             _check_file(self.raw, self.folder, entry, _PAGE)
         self._check_newest(self.newest())
 
     def check_start(self):
-        """Check the file of the newest sector, every page, and the one after: if that were lost, a
-        newer sector might be lost with it, and its numbers used again. No sector: check all. Reads
-        only. Raises PinnedError."""
+        """Check every page of the newest sector's file, and the file after it: if that were lost, a
+        newer sector could be lost with it, and its numbers be reused. Without a sector, check all.
+        Reads only. Raises PinnedError."""
         newest = self.newest()
         if newest < 0:
             return self.check()
@@ -227,7 +227,7 @@ class PinnedBlocks:
             self._erased = self._erased_before = newest
 
     def newest(self):
-        """Index of the outbox's head: the valid sector header with the greatest number. -1:
+        """Index of the outbox's head: the valid sector header with the highest number. -1:
         none."""
         found, last, buf = -1, 0, bytearray(_HEADER_CRC_AT + 4)
         for index in range(len(self.blocks)):
@@ -249,8 +249,8 @@ def _is_header(buf):
 
 
 def open_blocks(raw, folder, board=b"", at_once=False):
-    """The device that create() or grow() left. raw: the block device under the littlefs. board: as
-    for create().
+    """The device that create() or grow() made. raw: the block device below littlefs. board: as for
+    create().
 
     at_once: check all files now. Raises NotPinned, PinnedError; reads only.
     """
@@ -281,7 +281,7 @@ def names_in(folder):
 
 
 def sizes_in(folder):
-    """{name: size}: one look through the folder for all."""
+    """{name: size} of all files, in one pass over the folder."""
     return {entry[0]: entry[3] for entry in os.ilistdir(folder)} if exists(folder) else {}
 
 
@@ -302,15 +302,15 @@ def mtime_of(path):
 
 
 def check_leftovers(folder, names):
-    """Files without a map are what a power cut left only if `unfinished` is beside them."""
+    """A power cut explains files without a map only if `unfinished` exists, too."""
     if "unfinished" not in names and numbers_in(names):
         lost = "/map: gone, and its files may hold messages; release(force=True) discards them"
         raise PinnedError(folder + lost)
 
 
 def compare(raw, path, block, length):
-    """The file and the raw block must read the same. It is opened again, since an open file has its
-    own cache."""
+    """The file and the raw block must have the same contents. The file is opened again, because an
+    open file has its own cache."""
     through, direct = bytearray(_PAGE), bytearray(_PAGE)
     with open(path, "rb") as file:
         for at in range(0, length, _PAGE):
@@ -321,7 +321,7 @@ def compare(raw, path, block, length):
 
 
 def _check_file(raw, folder, entry, length):
-    """One stat and one open: each makes littlefs search the folder."""
+    """One stat and one open, because each makes littlefs search the folder."""
     number, block, mtime = entry
     path = path_of(folder, number)
     try:
@@ -335,7 +335,7 @@ def _check_file(raw, folder, entry, length):
 
 
 def _check_size(path, size):
-    """size: -1 when the file is not there."""
+    """size: -1 if the file does not exist."""
     if size != _BLOCK_BYTES:
         raise PinnedError(path + (_GONE if size < 0 else _RESTORED))
 

@@ -1,20 +1,20 @@
-"""Creates, extends and releases what `pinned.py` uses; says when an outbox is gone.
+"""Creates, extends and releases the blocks that `pinned.py` uses; detects an outbox that is gone.
 
-A module of its own because a board needs it once, and RAM always.
+A separate module, because a board needs it once, but RAM always.
 
-create() writes files of 4,096 bytes, each of which begins with a marker, and looks for the markers
-on the raw device. Each change of the folder ends with the rename of the map, which littlefs does
-wholly or not at all: a power cut leaves the old state or the new, or files without a map beside
-`unfinished`, where create() restarts. Blocks are erased past littlefs only when a file was just
+create() writes files of 4,096 bytes, each of which begins with a marker, and searches the raw
+device for the markers. Each change of the folder ends with the rename of the map, which littlefs
+does atomically: a power cut leaves the old state or the new one, or files without a map beside
+`unfinished`, where create() restarts. Blocks are erased on the raw device only if a file was just
 found to own them.
 
-An outbox that is gone: whoever deletes its files, or makes the filesystem again, leaves its blocks
-in the flash as they are until littlefs uses them for something else. create_first() looks for them,
-so that an outbox with messages is never replaced by an empty one in silence. What it cannot see: an
-earlier outbox of which littlefs has overwritten each block.
+An outbox that is gone: if its files are deleted or the filesystem is recreated, its blocks keep
+their contents until littlefs uses them for something else. create_first() searches for them, so
+that an outbox with messages is never silently replaced by an empty one. It cannot detect an earlier
+outbox if littlefs has overwritten every block of it.
 
-64 blocks take an RP2040 10 s, 7 of them flash at typical times, and a worn chip a minute: pass
-say() as `tell`, and a tool can wait for its next line (`outpost flash` does).
+64 blocks take an RP2040 10 s, 7 of them flash operations at typical times, and a worn chip a
+minute: if say() is passed as `tell`, a tool can wait for its next line (`outpost flash` does).
 """
 
 import os
@@ -47,23 +47,23 @@ _ERASE = const(6)
 _EROFS = const(30)
 _MOST_BLOCKS = const(4096)
 _SPARE_BLOCKS = const(4)  # littlefs needs some to change a folder
-# steps: what may pass in between is in tools/outpost_tools/device/flash_time.py
+# Steps. For the longest time between two lines, see tools/outpost_tools/device/flash_time.py
 _TOLD_EACH = const(4)
 
 
 def say(done, total):
-    """The line that `outpost flash` waits for and shows. Steps: files written, blocks erased."""
+    """Print the line that `outpost flash` waits for. Steps: files written, blocks erased."""
     print("pinning", done, "of", total)
 
 
 def create(raw, folder, count, random_id, board=b"", tell=None):
-    """Pin `count` blocks (2 to 4096) and give their device, erased: Outbox.mount() says BLANK.
+    """Pin `count` blocks (2 to 4096). Returns their device, erased: Outbox.mount() returns BLANK.
 
     May be repeated after a power cut.
 
-    raw: the block device under the mounted littlefs. random_id: 8 random bytes, new at each call.
-    board: what distinguishes this board from others (machine.unique_id()). tell: callable, gets the
-    steps done and in all, every 4 steps. Raises PinnedError, OSError of the filesystem.
+    raw: the block device below the mounted littlefs. random_id: 8 random bytes, new at each call.
+    board: distinguishes this board from others (machine.unique_id()). tell: callable that takes the
+    steps done and the total, every 4 steps. Raises PinnedError, or OSError from the filesystem.
     """
     if not 2 <= count <= _MOST_BLOCKS or raw.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES:
         raise PinnedError("pinned: 2 to 4096 blocks of 4,096 bytes on a device with such blocks")
@@ -81,8 +81,8 @@ def create(raw, folder, count, random_id, board=b"", tell=None):
 
 
 def create_first(raw, folder, count, random_id, board=b"", tell=None):
-    """As create(), for a start that found no files. PinnedError when the flash holds parts of an
-    earlier outbox, unless start_new() was called."""
+    """As create(), for a start that found no files. Raises PinnedError if the flash contains parts
+    of an earlier outbox, unless start_new() was called."""
     found = 0 if "unfinished" in names_in(folder) else len(remains(raw))
     if found:
         raise PinnedError(
@@ -95,7 +95,7 @@ def create_first(raw, folder, count, random_id, board=b"", tell=None):
 
 
 def remains(raw):
-    """The blocks that begin as a sector of an outbox, of any version, or as its shelf."""
+    """The blocks that begin like a sector of an outbox, of any version, or like its shelf."""
     found, buf = [], bytearray(_MARK)
     for block in range(raw.ioctl(_BLOCK_COUNT, 0)):
         raw.readblocks(block, buf, 0)
@@ -106,8 +106,8 @@ def remains(raw):
 
 
 def start_new(folder):
-    """The next start may make an outbox, whatever is left of an earlier one. Raises PinnedError
-    while there is one."""
+    """Allow the next start to create an outbox, whatever is left of an earlier one. Raises
+    PinnedError while there is one."""
     names = names_in(folder)
     if "map" in names:
         raise PinnedError(folder + "/map: is there; release() it first")
@@ -118,7 +118,7 @@ def start_new(folder):
 
 
 class ReadOnlyBlocks(PinnedBlocks):
-    """The blocks that the map names, whether their files own them or not. Programs and erases raise
+    """The blocks that the map names, whether or not their files own them. Programs and erases raise
     OSError."""
 
     def own(self, index):
@@ -132,7 +132,7 @@ class ReadOnlyBlocks(PinnedBlocks):
 
 
 def read_only(raw, folder, board):
-    """To save what is held when open_blocks() refuses. Raises PinnedError without a good map."""
+    """To save the messages if open_blocks() refuses. Raises PinnedError without a valid map."""
     if "map" not in names_in(folder):
         raise PinnedError(folder + "/map: not there")
     return ReadOnlyBlocks(raw, folder, board, load_map(raw, folder, board))
@@ -141,11 +141,11 @@ def read_only(raw, folder, board):
 def grow(device, count, random_id, tell=None):
     """Pin `count` more blocks. Returns the new device.
 
-    The old one refuses every call from now on: make and mount a new Outbox.
+    The old device refuses every call from now on: make and mount a new Outbox.
 
-    The new blocks come into the ring right after the head, because the outbox looks for older
-    sectors in the blocks before it: every held sector keeps the neighbour that it has. Power cut:
-    the old ring or the new one. Raises as create().
+    The new blocks are inserted into the ring right after the head, because the outbox looks for
+    older sectors in the blocks before it, and so every held sector keeps its neighbour. A power cut
+    leaves the old ring or the new one. Raises the same as create().
     """
     device.check()
     if count < 1 or len(device.entries) + count > _MOST_BLOCKS:
@@ -156,17 +156,17 @@ def grow(device, count, random_id, tell=None):
     _begin(device.folder, names_in(device.folder), known, tell)
     first = max(known) + 1
     grown = _extend(device, range(first, first + count), random_id, behind, tell)
-    device.blocks.clear()  # an outbox may hold this very list
+    device.blocks.clear()  # an outbox may use the same list
     device.entries.clear()
     return grown
 
 
 def release(folder, outbox=None, force=False):
-    """Give the blocks back to littlefs.
+    """Return the blocks to littlefs.
 
-    Refuses while the mounted outbox holds messages, or none is given, unless force. After a power
-    cut inside: create(), or release() with force, finish it. Without an outbox its blocks stay as
-    they are, and a start will ask for start_new(). Raises PinnedError.
+    Unless force, refuses if the mounted outbox holds messages or none is given. If a power cut
+    interrupts it, create() or release() with force completes it. Without an outbox, its blocks stay
+    as they are, and the next start will require start_new(). Raises PinnedError.
     """
     if not force and (outbox is None or not outbox.stream or outbox.next_seq != outbox.oldest_seq):
         raise PinnedError(
@@ -186,14 +186,14 @@ def release(folder, outbox=None, force=False):
 
 
 def _blot_out(device):
-    """Make the headers of an outbox's blocks void, so that remains() does not find them."""
+    """Overwrite the headers of an outbox's blocks, so that remains() does not find them."""
     zeros = bytes(_PAGE)
     for index in range(len(device.blocks)):
         device.writeblocks(index, zeros, 0)
 
 
 class _Steps:
-    """Tells every few steps how far it is."""
+    """Reports the progress every few steps."""
 
     def __init__(self, tell, count):
         self._tell, self._total = tell, 2 * count
@@ -205,7 +205,7 @@ class _Steps:
             self._say()
 
     def cleared(self):
-        """A file of an earlier attempt is removed: no step, but time."""
+        """A file of an earlier attempt was removed: not a step, but it took time."""
         self._cleared += 1
         if self._cleared % _TOLD_EACH == 0:
             self._say()
@@ -216,7 +216,7 @@ class _Steps:
 
 
 def _begin(folder, names, known, tell):
-    """Say that the folder is being changed, and clear away what an earlier attempt left."""
+    """Mark the folder as being changed, and remove what an earlier attempt left."""
     with open(folder + "/unfinished", "wb"):
         pass
     for number in numbers_in(names):
@@ -226,7 +226,7 @@ def _begin(folder, names, known, tell):
 
 
 def _extend(device, numbers, random_id, behind, tell):
-    """New files, their blocks found and erased, in the ring from index `behind`; then the map."""
+    """Write files, find and erase their blocks, insert them at index `behind`; save the map."""
     raw, folder = device.raw, device.folder
     free = os.statvfs(folder)[3]
     if free < len(numbers) + _SPARE_BLOCKS:
@@ -260,7 +260,7 @@ def _write_marked(path, random_id, number):
 
 
 def _scan(raw, folder, marks):
-    """{file number: block} from a look at each block of the device."""
+    """{file number: block}, from a scan of every block of the device."""
     found, buf = {}, bytearray(_MARK)
     for block in range(raw.ioctl(_BLOCK_COUNT, 0)):
         raw.readblocks(block, buf, 0)

@@ -1,10 +1,10 @@
-"""A sensor that the settings name with its driver: one file of the folder `sensors`.
+"""A sensor that the settings name by its driver, which is one file of the folder `sensors`.
 
     {"driver": "bme280", "name": "attic", "scl": 5, "sda": 4}
 
-The driver's file says what settings it takes (KEYS) and what it measures (READINGS); the board and
-the desktop tools check by the same check_options(). boards/sensors/README.md has the contract. A
-driver that is missing, or whose settings are at fault, is a sensor that fails: the program goes on.
+The driver's file declares the settings that it takes (KEYS) and what it measures (READINGS). Board
+and desktop tools check with the same check_options(). boards/sensors/README.md has the contract. If
+a driver is missing or its settings are wrong, only that sensor fails; the program continues.
 """
 
 _COMMON = ("driver", "name")
@@ -12,13 +12,13 @@ _LEAST_EXPONENT, _MOST_EXPONENT = -9, 9
 
 
 class Unusable(ValueError):
-    """is_settings: what tells it from a fault of the chip."""
+    """is_settings: distinguishes it from a fault of the chip."""
 
     is_settings = True
 
 
 class SensorFile:
-    """What `station/guard.py` wants of a sensor with a driver. given: of the settings."""
+    """A sensor with a driver, as `station/guard.py` expects it. given: of the settings."""
 
     def __init__(self, given):
         self.name = given.get("name", given["driver"]).encode()
@@ -34,11 +34,11 @@ class SensorFile:
             raise
         except Unusable as error:
             self._fault = str(error)
-        except (Exception, SystemExit) as error:  # whatever the file does when it is loaded
+        except (Exception, SystemExit) as error:  # whatever loading the file raises
             self._fault = type(error).__name__ + " " + str(error)
 
     def open(self):
-        """The driver. Raises what its construction raises."""
+        """A new driver. Raises what its construction raises."""
         if self._fault:
             raise Unusable(self._fault)
         return self._module.Driver(self.options)
@@ -52,8 +52,8 @@ def load(driver):
 def check_options(keys, given):
     """The driver's options, with defaults. Raises ValueError: one line that names the key.
 
-    keys: {key: (least, most, default)}, or {key: "default text"}, or {key: ("one", "of", "these")};
-    a default of None must be given, and the first of several texts is the default.
+    keys: {key: (least, most, default)}, or {key: "default text"}, or {key: ("one", "of", "these")}.
+    A key whose default is None is required; the first of several texts is the default.
     """
     for key in given:
         if key not in keys and key not in _COMMON:
@@ -85,7 +85,7 @@ def _fault(value, rule):
 
 
 def readings_of(readings, options):
-    """READINGS, with the unit and the exponent of the options where the driver takes those."""
+    """READINGS, with unit and exponent from the options if the driver has such keys."""
     found = []
     for one in readings:
         unit, exponent = options.get("unit", one[1]), options.get("exponent", one[2])
@@ -98,7 +98,7 @@ def readings_of(readings, options):
 
 
 def _is_text(text):
-    """Text that stands in a message between quotes as it is."""
+    """Whether it is text that needs no escape between the quotes of a message."""
     if not isinstance(text, str):
         return False
     for one in text:

@@ -1,14 +1,14 @@
-"""What drivers of plain pins share: millivolts at a pin with and without a divider, and pulls.
+"""What drivers for plain pins share: millivolts at a pin, with or without a divider, and pulls.
 
 Allocation: construction only.
 """
 
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false
-# What a port has differs: the unix port has no pins, and each port reads an ADC in its own way.
+# The ports differ: the unix port has no pins, and each port reads an ADC in its own way.
 
 
 class Millivolts:
-    """At the top of a divider of two resistors; top_ohm 0: at the pin itself.
+    """The millivolts at the top of a divider of two resistors; top_ohm 0: at the pin itself.
 
     samples: how many are averaged.
     """
@@ -37,7 +37,7 @@ class Millivolts:
 
 
 def input_pin(number, pull):
-    """A machine.Pin as input."""
+    """A machine.Pin as input. pull: up, down or none."""
     from machine import Pin
 
     if pull == "none":

@@ -1,21 +1,21 @@
-"""TLS for the board's link: a stream to a server that has proved who it is, or none at all.
+"""TLS for the board's link: a stream to a server whose identity is verified, or none at all.
 
-The proof is its certificate, with the host name.
+Both the certificate and the host name in it are verified.
 
-A module of its own, so that boards without TLS do not pay. The context is built once, at set-up,
+A separate module, so that boards without TLS do not load it. The context is built once, at set-up,
 and serves every connection.
 
-The handshake does not block either: each call of the link goes one step and returns None, until it
-is done or the deadline has passed. MicroPython has no call for "handshake, but do not wait", and
-mbedTLS goes on with one inside read and write; only a write shows when it is over, by taking
-something. So the first byte of CONNECT, the same in every MQTT version, is what is written: nothing
-leaves the board before the server is verified, and the stream leaves that byte out of its first
-write. What takes time is arithmetic, which no deadline can cut: one step may last 1 to 3 s on a
-board of 133 MHz (not measured here).
+The handshake does not block either: each call of the link performs one step and returns None, until
+the handshake is complete or the deadline has passed. MicroPython has no non-blocking call for the
+handshake; mbedTLS continues it inside read and write, and only a write shows that it is complete,
+by accepting a byte. So the link writes the first byte of CONNECT, the same in every MQTT version:
+nothing leaves the board before the server is verified, and the stream omits that byte from its
+first write. A deadline cannot interrupt the arithmetic: one step may take 1 to 3 s at 133 MHz (not
+measured here).
 
-A write that gave None must be repeated with the same bytes (mbedTLS holds the encrypted record):
-the client does so. Knows no socket, no file but the certificates, no clock. Allocation: connecting
-only. What it costs: boards/README.md.
+A write that returned None must be repeated with the same bytes (mbedTLS holds the encrypted
+record); the client does so. Knows no socket, no file but the certificates, no clock. Allocates when
+it connects. For the cost, see boards/README.md.
 """
 
 from micropython import const
@@ -32,16 +32,16 @@ _NO_TIME = const(-33)
 _VERIFY_FAILED = const(-0x2700)
 _FATAL_ALERT = const(-0x7780)
 _CONNECTION_EOF = const(-0x7280)
-# Error numbers: the server's alert may be lost when it closes while we write.
+# Error numbers: the server's alert may be lost if it closes while we write.
 _EPIPE = const(32)
 _ECONNRESET = const(104)
 _CONNECT = b"\x10"
 
 
 def client_context(settings):
-    """What verifies the server, and shows the client's certificate if there is one.
+    """The context that verifies the server, and sends the client's certificate if there is one.
 
-    Raises ValueError: one line with the key.
+    Raises ValueError: one line that names the key.
     """
     import tls  # pyright: ignore[reportMissingImports] - not in the stubs of every port
 
@@ -72,7 +72,7 @@ def client_context(settings):
 
 
 def read(settings, key):
-    """The file that a key of the settings names (bytes). Raises ValueError."""
+    """The contents (bytes) of the file that a settings key names. Raises ValueError."""
     name = settings.get(key) or ""
     try:
         with open(name, "rb") as file:
@@ -96,9 +96,9 @@ def _useless(settings, key):
 
 
 def status_of(fault):
-    """The status that an exception of the handshake stands for.
+    """The status for an exception of the handshake.
 
-    mbedTLS's text has a line for each thing wrong.
+    mbedTLS's text has a line for each fault.
     """
     reason = fault.args[0] if fault.args else _LINK_LOST
     if isinstance(reason, str):
@@ -106,7 +106,7 @@ def status_of(fault):
             if "validity" not in line:
                 return _TLS_UNTRUSTED
         return _TLS_EXPIRED
-    if reason == _VERIFY_FAILED:  # a build without the texts
+    if reason == _VERIFY_FAILED:  # a build without these texts
         return _TLS_UNTRUSTED
     return (
         _TLS_REFUSED if reason in (_FATAL_ALERT, _CONNECTION_EOF, _EPIPE, _ECONNRESET) else reason
@@ -114,12 +114,12 @@ def status_of(fault):
 
 
 class TlsLink:
-    """The client's `link`: returns a stream, or None while the handshake lasts.
+    """The client's `link`: returns a stream, or None during the handshake.
 
     Raises OSError(status or error number).
 
     open_socket: callable; returns a connected non-blocking socket or raises OSError. context: has
-    wrap_socket(). time_is_set: callable, false as long as no certificate's dates can be judged.
+    wrap_socket(). time_is_set: callable; false while the dates of certificates cannot be checked.
     ticks_ms: callable.
     """
 
@@ -168,23 +168,23 @@ class _Stream:
 
     def __init__(self, secure, sock):
         self._secure, self._socket = secure, sock
-        self._ahead = 0  # bytes of the first packet that are out already
+        self._ahead = 0  # bytes of the first packet that are already sent
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, fault, traceback):
-        """An exception closes the stream and leaves as OSError(status).
+        """An exception closes the stream and is raised again as OSError(status).
 
-        Not `except ... as`: that makes the caller's frame longer than 11 words, so each turn of a
-        handshake would allocate it.
+        Not `except ... as`: the caller's frame would exceed 11 words, and each step of a handshake
+        would allocate it.
         """
         if fault and isinstance(fault, (OSError, ValueError)):
             self.close()
             raise OSError(status_of(fault))
 
     def shake_hands(self):
-        """One step. True when the server is verified."""
+        """One step. True once the server is verified."""
         self._ahead = self._secure.write(_CONNECT, 0, 1)
         return self._ahead
 

@@ -1,20 +1,20 @@
-"""Joins a Wi-Fi network without waiting: join() checks, starts what must be started, returns.
+"""Joins a Wi-Fi network without blocking: join() checks the state, starts the next step, returns.
 
-It tries each network once and reports the result; when to try again is decided by the client's
-backoff (half a second to a minute), so there is no second timer. Knows no port: isconnected() means
-"joined", which on RP2 (CYW43) and ESP32 means "with an address"; a number says why it was not
-joined, and the numbers of the two ports do not overlap.
+It tries each network once and reports the result; the client's backoff (half a second to a minute)
+decides when to retry, so there is no second timer. Knows no port: isconnected() means "joined",
+which on RP2 (CYW43) and ESP32 includes an address; a number gives the reason for a failure, and the
+numbers of the two ports do not overlap.
 
-Networks are tried by name, in order, beginning with the one joined last: a hidden one needs nothing
-else, and nothing waits for a scan (2 to 10 s in one call of the port's, by reading). A network with
-a BSSID is tried at that access point first, then wherever it is. The ports do not tell which access
-point or channel was joined, so nothing of that kind is remembered.
+Networks are tried by name, in order, beginning with the one joined last. So a hidden network needs
+no special treatment, and nothing waits for a scan (2 to 10 s in one call of the port, according to
+its source). A network with a BSSID is tried at that access point first, then at any. The ports do
+not report which access point or channel was joined, so neither is remembered.
 
-A radio that fails is switched off, and on again by the next join(): `radio_failures` counts that.
-Failed means: active() or connect() raised (on RP2 active(True) never does, whatever happened, so
-connect() tells), or 16 rounds failed in a row, because a radio that hangs reports anything. No
-disconnect() then: on RP2 it would start the chip a second time in the same call.
-No heap while joined. Joining takes what the port's connect() takes.
+A radio that fails is switched off, and the next join() switches it on: `radio_failures` counts
+this. A radio has failed if active() or connect() raised (on RP2, active(True) never raises, so only
+connect() shows it), or if 16 rounds failed in a row, because a hung radio may report anything. Then
+disconnect() is not called: on RP2 it would start the chip a second time in the same call.
+Allocates nothing while joined. Joining allocates what the port's connect() does.
 """
 
 from micropython import const
@@ -26,16 +26,16 @@ _WIFI_FAILED = const(-40)
 _WIFI_WRONG_PASSWORD = const(-41)
 _WIFI_NO_AP = const(-42)
 _WIFI_TIMED_OUT = const(-43)
-_FAILURES = const(16)  # in a row, which takes the client's backoff 5 minutes or more
+_FAILURES = const(16)  # in a row: with the client's backoff, 5 minutes or more
 # ESP-IDF's reasons are one byte; idle, connecting and joined are 1000 and above
 _LAST_REASON = const(256)
 
 
 def fault(number):
-    """The status that a number of wlan.status() stands for. OK: not decided yet.
+    """The status for a number that wlan.status() returned. OK: not decided yet.
 
-    CYW43 counts -3 to 3. ESP-IDF has reasons; a wrong password shows as 15, 202 or 204, by access
-    point and by its version.
+    CYW43 returns -3 to 3. ESP-IDF returns reasons; a wrong password is 15, 202 or 204, depending on
+    the access point and on its version.
     """
     if number in (-3, 15, 202, 204):
         return _WIFI_WRONG_PASSWORD
@@ -47,10 +47,10 @@ def fault(number):
 class Wifi:
     """radio: callable, returns the port's station interface. switch_off, prepare: callables for it.
 
-    networks: list of (ssid, key, BSSID or None, addresses or None), as of `wifi_networks.py`.
-    first: which of them is tried first. Nothing touches the radio before the first join(): on ESP32
-    asking for the interface starts the driver. switch_off takes the power from a radio; prepare is
-    called after each start. deadline_ms: for the join and the address, of each network.
+    networks: list of (ssid, key, BSSID or None, addresses or None), as `wifi_networks.py` returns.
+    first: which of them is tried first. Nothing touches the radio before the first join(), because
+    getting the interface starts the driver on ESP32. switch_off turns the radio off; prepare is
+    called after each start. deadline_ms: for the join and the address, for each network.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class Wifi:
         self._switch_off = switch_off
         self._is_active = self._is_joining = False
         self._since_ms = self._failures = 0
-        self.at = first if first < len(networks) else 0  # the network joined, or tried, or next
+        self.at = first if first < len(networks) else 0  # the network joined, being tried, or next
         self._tried = 0  # networks since the last round was reported
-        self._is_anywhere = False  # this try: at any access point, although one is named
-        self._is_static = False  # the interface has addresses of ours, no DHCP
-        self._told = _OK  # the most telling fault of this round
+        self._is_anywhere = False  # this attempt: at any access point, although one is named
+        self._is_static = False  # the interface has configured addresses, no DHCP
+        self._told = _OK  # the most informative fault of this round
         self.joins = self.radio_failures = 0
 
     @property
@@ -77,16 +77,16 @@ class Wifi:
         """Strength of the network in dBm, or None."""
         try:
             return self._wlan.status("rssi") if self.is_up else None
-        except OSError:  # ESP32: lost, which the port does not say yet
+        except OSError:  # ESP32: the connection is lost, but not reported yet
             return None
 
     @property
     def name_server(self):
-        """The name server's address that came with the board's own."""
+        """The address of the name server, from DHCP or the settings."""
         return self._wlan.ifconfig()[3]
 
     def join(self):
-        """True: the board has an address. False: ask again. OSError(status): every network failed;
+        """True: the board has an address. False: call again. OSError(status): every network failed;
         the next call starts another round.
         """
         if self.is_up:
@@ -113,7 +113,7 @@ class Wifi:
                     self._prepare(self._wlan)
                 self._is_active = True
             self._connect(self._networks[self.at])
-        except OSError:  # ESP32's carry a text where the client wants a number
+        except OSError:  # those of ESP32 have a text, but the client needs a number
             self._power_off()
             raise OSError(_WIFI_FAILED)
         self.joins += 1
@@ -142,9 +142,9 @@ class Wifi:
         self._is_static = bool(addresses)
 
     def _end(self, error):
-        """This try failed; the radio works, as far as is known. Raises OSError after a round."""
+        """This attempt failed; the radio seems to work. Raises OSError after a round."""
         self._is_joining = False
-        if self._told in (_OK, _WIFI_NO_AP):  # being out of reach is no fault of the settings
+        if self._told in (_OK, _WIFI_NO_AP):  # out of range is less informative than a refusal
             self._told = error
         is_over = self._next()
         self._failures += is_over
@@ -157,7 +157,7 @@ class Wifi:
             raise OSError(told)
 
     def _next(self):
-        """The next try: this network at any access point, or the next one. True: a round ended."""
+        """Choose this network at any access point, or the next network. True: a round ended."""
         if self._networks[self.at][2] and not self._is_anywhere:
             self._is_anywhere = True
             return False
@@ -173,7 +173,7 @@ class Wifi:
             pass
 
     def _power_off(self):
-        """The radio failed: the next join() starts it from nothing."""
+        """The radio failed: switch it off; the next join() starts it."""
         self._is_active = False
         self._failures = 0
         self.radio_failures += 1

@@ -2,18 +2,18 @@
 
 A port's class (`esp32_board.py`, `rp2_board.py`) adds _open_outbox(), _open_sensors(), _starts(),
 _joined_last(), sensor_note(), hung_note(), _switch_off(), release_watchdog() and, where it differs,
-sleep() and set_clock(). Knows no port's module but those it is given. open() allocates; idle(),
+sleep() and set_clock(). Imports no module of a port, but is given them. open() allocates; idle(),
 feed_watchdog(), keep_time() and the link allocate nothing while they wait or have nothing to do.
 
-The watchdog is started when the loop begins and fed by the loop alone. Nothing there lasts longer
-than its 8 s: network, name, time, TCP and TLS go step by step; what cannot be cut is TLS arithmetic
-(1 to 3 s), switching the radio on, an erase (0.4 s).
+The watchdog is started when the loop begins, and only the loop feeds it. Nothing there takes longer
+than its 8 s: network, name, time, TCP and TLS proceed in steps; only TLS arithmetic (1 to 3 s),
+switching the radio on, and an erase (0.4 s) cannot be divided.
 """
 
 import gc
 
-# Before any other import: else their garbage fills the heap up to its end before the first
-# collection, and no hole is left for the 17 KB in one piece that TLS asks for.
+# Before any other import: otherwise their garbage fills the whole heap before the first collection,
+# and no gap is left for the contiguous 17 KB that TLS allocates.
 if hasattr(gc, "threshold"):  # CPython has none
     gc.threshold(65_536)  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -38,15 +38,15 @@ _CHECK_EACH_MS = const(15_000)  # pinned files: `pinned.watch()`
 _WATCHDOG_MS = const(8000)  # RP2040 can do 8,388
 _SETTLED_MS = const(600_000)
 _MOST_STARTS = const(99)
-_FIRST_DAY = const(20_089)  # 2025-01-01: a clock that says less was never set
+_FIRST_DAY = const(20_089)  # 2025-01-01: a clock before that was never set
 _DAYS_1970_TO_2000 = const(10_957)
-# For a program without station/settings.py, which has the same (test_boards.py).
+# For programs without station/settings.py, which has the same defaults (test_boards.py).
 _BLOCKS = const(64)
 _TIME_HOST = "pool.ntp.org"
 
 
 class WifiBoard:
-    """machine, network, time: the port's modules, left alone before begin() and open()."""
+    """machine, network, time: the port's modules, not used before begin() and open()."""
 
     device: "Anything"
     link: "Anything"
@@ -58,13 +58,13 @@ class WifiBoard:
     # What a port's class adds
     in_flight_bytes: int
     reprograms = False  # the outbox's flash takes several programs in a page, although align is 256
-    _starts: "Anything"  # callable: starts in a row, kept over a reset; with a count it keeps that
-    sensor_note: "Anything"  # callable: as _starts, which sensor is being read;
-    hung_note: "Anything"  # which hung, and for how many starts they are left alone
-    _open_outbox: "Anything"  # gets the settings; sets device, align, page_bytes
-    _open_sensors: "Anything"  # gets names, or None: all of the chip's own; sets sensors
-    _switch_off: "Anything"  # gets the station interface; cuts the radio's power
-    _joined_last: "Anything"  # index of the network joined before a sleep; with one it keeps that
+    _starts: "Anything"  # callable: starts in a row, kept over a reset; given a count, keeps it
+    sensor_note: "Anything"  # callable as _starts: which sensor is being read;
+    hung_note: "Anything"  # which sensors hung, and for how many starts they are left alone
+    _open_outbox: "Anything"  # takes the settings; sets device, align, page_bytes
+    _open_sensors: "Anything"  # takes names, or None: all of the chip's own; sets sensors
+    _switch_off: "Anything"  # takes the station interface; turns the radio off
+    _joined_last: "Anything"  # as _starts: index of the network joined before a sleep
 
     def __init__(self, machine, network, time):
         self._machine, self._network, self._time = machine, network, time
@@ -76,10 +76,10 @@ class WifiBoard:
         self._wifi = self._net_time = None
         self.flash = None  # the device under the filesystem, where files reserve outbox blocks
         self._pins = None  # the outbox's device there
-        self._pins_told = 0  # of those found lost
+        self._pins_told = 0  # lost files reported so far
         # the loop
         self._dog = None
-        self._clock = None  # the program's, once it was seen
+        self._clock = None  # the program's, once it is known
         self._since_ms = 0  # when started() was called
         self._checked_ms = self._check_each_ms = 0  # pinned files
         self._is_settled = False
@@ -87,7 +87,7 @@ class WifiBoard:
     # --- Start and end ---
 
     def begin(self):
-        """Before all else: count the start; a board that restarts repeatedly is slowed."""
+        """Before all else: count the start, and slow down a board that restarts repeatedly."""
         starts = min(self._starts() + 1, _MOST_STARTS)
         self._starts(starts)
         self._sleep_ms(crash_log.pause_ms(starts))
@@ -110,11 +110,11 @@ class WifiBoard:
         self._machine.reset()
 
     def give_up(self):
-        """The settings are at fault: nothing to do but wait at the prompt for better ones."""
+        """The settings are wrong: the program ends, and this start does not count."""
         self._starts(0)
 
     def sleep(self, ms):
-        """Deep sleep; the board wakes as from a reset."""
+        """Deep sleep; waking is like a reset."""
         self._starts(0)
         self._keep_network()
         self._machine.deepsleep(ms)
@@ -125,7 +125,7 @@ class WifiBoard:
             self._joined_last(self._wifi.at)
 
     def restart(self):
-        """On purpose: no crash."""
+        """A restart on purpose, which does not count as a crash."""
         self._starts(0)
         self._machine.reset()
 
@@ -135,7 +135,7 @@ class WifiBoard:
         self._sleep_ms(_IDLE_MS)
 
     def _check_pin(self, pins, client):
-        """One file: each once at first, then at a steady pace."""
+        """Check one file: each once, soon after the start, then at a steady pace."""
         self._checked_ms = self.ticks_ms()
         self._watch(pins)
         if pins.lost != self._pins_told:
@@ -147,11 +147,11 @@ class WifiBoard:
     def _watch(self, pins):
         try:
             self._check_each_ms = 0 if pins.watch() else _CHECK_EACH_MS
-        except MemoryError:  # it takes 2 KB for a moment: next time
+        except MemoryError:  # the check needs 2 KB for a moment: retry next time
             pass
 
     def pins_lost(self):
-        """Files that reserved a block of the outbox, and were found lost since the start."""
+        """How many files that reserve an outbox block have been found lost since the start."""
         return self._pins.lost if self._pins else 0
 
     def stopping(self):
@@ -166,10 +166,10 @@ class WifiBoard:
     # --- Settings to a working board ---
 
     def open(self, settings):
-        """Everything from the settings. Starts no radio. Returns itself.
+        """Set everything up from the settings. Starts no radio. Returns itself.
 
-        What the settings alone decide comes before the flash, which may take a minute to pin.
-        Raises ValueError: one line that names the key, or what is wrong with the outbox's files.
+        The settings are checked before the flash is touched, which may take a minute to pin.
+        Raises ValueError: one line that names the key, or the fault of the outbox's files.
         """
         self._open_link(settings)
         self.about = [
@@ -195,7 +195,7 @@ class WifiBoard:
         self.link = WifiLink(wifi, dns, time, socket, select, host, port, ticks_ms, secure)
 
     def _open_wifi(self, settings):
-        """The network and its time, with no radio started."""
+        """Make the network and time objects, without starting the radio."""
         networks = self._networks(settings)
         country, ticks_ms = settings.get("wifi_country"), self.ticks_ms
 
@@ -211,7 +211,7 @@ class WifiBoard:
         self._net_time = NetTime(ask, dns, host, bits, ticks_ms, self._set_rtc)
 
     def _networks(self, settings):
-        """As Wifi wants them. Raises ValueError."""
+        """The networks in the form that Wifi takes. Raises ValueError."""
         listed = settings.get("wifi_networks")
         if listed:
             from support.wifi_networks import networks
@@ -238,7 +238,7 @@ class WifiBoard:
         return lambda open_socket: TlsLink(open_socket, context, name, _yes, ticks_ms)
 
     def _own_sensors(self, temperature, exponent=-1):
-        """The chip's own. temperature: callable, degrees Celsius times 10 ** -exponent."""
+        """The chip's own sensors. temperature: callable, degrees Celsius times 10 ** -exponent."""
         own = [
             Reading(b"temperature", b"Cel", exponent, temperature),
             Reading(b"memory", b"B", 0, gc.mem_free),  # pyright: ignore[reportAttributeAccessIssue]
@@ -246,15 +246,15 @@ class WifiBoard:
         return own + self.about
 
     def _pinned_blocks(self, raw, settings):
-        """The outbox's blocks in the board's own filesystem; made on the first start (`pinned.py`).
+        """The outbox's blocks in the board's own filesystem; made at the first start (`pinned.py`).
 
-        Its files are checked one by one when idle; after a crash, which they may have caused, all
-        of them are checked here.
+        Its files are checked one by one while idle; after a crash, which a lost file may have
+        caused, all of them are checked here.
         """
         from support.pinned import NotPinned, open_blocks
 
         board = self._machine.unique_id()
-        self.flash = raw  # also when the rest fails: `outpost outbox --raw`
+        self.flash = raw  # set even if the rest fails: for `outpost outbox --raw`
         try:
             self._pins = open_blocks(raw, "/outbox", board, self._starts() > 1)
         except NotPinned:
@@ -267,7 +267,7 @@ class WifiBoard:
     # --- Time ---
 
     def set_clock(self, clock, now_ms):
-        """Where the port says that this start ended a deep sleep, the chip's own clock went on."""
+        """If this start ended a deep sleep, as the port reports, the chip's clock kept running."""
         self._clock = clock
         if self._machine.reset_cause() != getattr(self._machine, "DEEPSLEEP_RESET", -1):
             return
@@ -287,8 +287,8 @@ class WifiBoard:
         return _DAYS_1970_TO_2000 if self._time.gmtime(0)[0] == 2000 else 0
 
     def _set_rtc(self, day, ms):
-        """mbedTLS judges certificates by it. False: the port cannot hold that time; MicroPython
-        1.25 can for 2^31 s: to 2038 on RP2, to 2068 on ESP32.
+        """mbedTLS checks certificates against it. False: the port cannot represent that time;
+        MicroPython 1.25 has 2^31 s: until 2038 on RP2, until 2068 on ESP32.
         """
         try:
             now = self._time.gmtime((day - self._first_day()) * 86400 + ms // 1000)
@@ -309,5 +309,5 @@ class WifiBoard:
 
 
 def _yes():
-    """WifiLink has waited for the time already."""
+    """The time is set: WifiLink has waited for it."""
     return True

@@ -1,11 +1,11 @@
 """The client's `link` over Wi-Fi, one step a call.
 
-The steps: network joined, time known (TLS only), name resolved, TCP connected, TLS.
+The steps: join the network, get the time (TLS only), resolve the name, connect TCP, TLS.
 
-Nothing waits. Deadlines: network 20 s, name 6 s, TCP 10 s, TLS 10 s (`tls_link.py`), each from its
-own beginning; when one has passed, or a step fails, OSError(status), and the client comes again
-after its backoff. Allocates when a step begins or ends, not while it waits: the poller is made with
-the socket.
+No call blocks. Deadlines: network 20 s, name 6 s, TCP 10 s, TLS 10 s (`tls_link.py`), each from the
+start of its step. If one passes or a step fails, the link raises OSError(status), and the client
+retries after its backoff. Allocates when a step begins or ends, not while it waits: the poller is
+made with the socket.
 """
 
 import errno
@@ -23,9 +23,9 @@ _NODELAY = const(1)  # ESP32; RP2 names its own number, 64, and ignores 1
 
 
 class WifiLink:
-    """wifi, dns: of this package. socket, select: the modules.
+    """wifi, dns: objects of this package. socket, select: the modules.
 
-    secure: makes a TlsLink of an open_socket; None: plain.
+    secure: callable that makes a TlsLink from an open_socket; None: no TLS.
     """
 
     def __init__(self, wifi, dns, net_time, socket, select, host, port, ticks_ms, secure=None):
@@ -38,7 +38,7 @@ class WifiLink:
         self._tls = secure(self._give) if secure else None
 
     def __call__(self):
-        """Stream, None (not yet: ask again) or OSError."""
+        """A stream, or None (not yet: call again). Raises OSError."""
         try:
             stream = self._step()
         except OSError:
@@ -62,9 +62,9 @@ class WifiLink:
         return None
 
     def _has_time(self):
-        """TLS judges dates, so it waits for the time.
+        """TLS checks dates, so it waits for the time.
 
-        Each failure is reported to the client once.
+        Each failure to get it is reported to the client once.
         """
         if not self._tls or self._time.is_set:
             return True
@@ -86,7 +86,7 @@ class WifiLink:
         self._poller.register(tcp, self._select.POLLOUT)
 
     def _look(self):
-        """Has TCP connected? ipoll() with a time of 0 neither waits nor allocates."""
+        """Has TCP connected? ipoll() with a timeout of 0 neither waits nor allocates."""
         for found in self._poller.ipoll(0):
             if found[1] & (self._select.POLLERR | self._select.POLLHUP):
                 raise OSError(_LINK_LOST)
@@ -105,10 +105,10 @@ class WifiLink:
         return stream
 
     def _give(self):
-        """The connected socket, to the client or to TLS, which closes it from now on."""
+        """Hand the connected socket to the client or to TLS, which must close it from now on."""
         tcp, self._tcp, self._poller = self._tcp, None, None
         try:
-            # A packet is one write, and should not wait for the last one's ACK.
+            # A packet is one write, which should not wait for the ACK of the previous one.
             tcp.setsockopt(_TCP, getattr(self._module, "TCP_NODELAY", _NODELAY), 1)
         except OSError:  # a port without it is slower, not wrong
             pass

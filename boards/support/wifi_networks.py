@@ -1,7 +1,7 @@
-"""The networks that a board may join, out of the setting `wifi_networks`.
+"""The networks that a board may join, from the setting `wifi_networks`.
 
-Loaded only where that key is used: a board with one network needs `wifi_ssid` alone. Knows no
-radio; imports nothing, so the desktop checks a settings file with the same lines.
+Loaded only if that key is used: a board with one network needs only `wifi_ssid`. Knows no radio;
+imports nothing, so the desktop tools check a settings file with the same code.
 """
 
 _KEYS = ("ssid", "password", "bssid", "address", "gateway", "name_server")
@@ -61,7 +61,7 @@ def _bssid(text):
 
 
 def _addresses(given):
-    """What ifconfig() takes, or None without an address."""
+    """The argument of ifconfig(), or None if the settings give no address."""
     text = given.get("address")
     if not text:
         if given.get("gateway") or given.get("name_server"):

@@ -1,6 +1,6 @@
-"""A wake: one reading into flash; every fourth wake sends all that is there. Then deep sleep.
+"""One wake: store a reading in flash; every fourth wake sends all of them. Then deep sleep.
 
-The radio stays off in the other three. `main.py` with the setting `deep_sleep` does this, too.
+The radio stays off in the other three. `main.py` with the setting `deep_sleep` does the same.
 """
 
 from board import Board
@@ -20,9 +20,9 @@ if outbox.mount() != OK:
 session = Session(outbox, b"kitchen", in_flight_bytes=board.in_flight_bytes)
 client = Client(board.link, session, board.random_bits)
 
-payload = b"%d" % outbox.next_seq  # a reading; numbers go on over sleep and power cuts
+payload = b"%d" % outbox.next_seq  # a reading; numbering continues over sleep and power cuts
 client.publish(b"home/kitchen/wake", payload, len(payload))
 if outbox.next_seq % CONNECT_EVERY == 0:
     drain(client, board.ticks_ms, MOST_AWAKE_MS, board.idle)
-client.close()  # the acknowledgements into flash, or they are sent again
-board.sleep(SLEEP_MS)  # wakes as from a reset: the program begins at its first line
+client.close()  # stores the acknowledgements, or these messages would be sent again
+board.sleep(SLEEP_MS)  # waking is like a reset: the program restarts at its first line

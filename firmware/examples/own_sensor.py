@@ -1,7 +1,7 @@
-"""A sensor of one's own in the ready program's station: timestamps, numbers, SenML come with it.
+"""A sensor of your own in the station of the ready program, which adds times, numbers and SenML.
 
-A sensor is any object with name, unit, exponent and read(). A driver file does without a program of
-one's own: boards/sensors/README.md.
+A sensor is any object with name, unit, exponent and read(). With a driver file, you need no program
+of your own: boards/sensors/README.md.
 """
 
 from board import Board

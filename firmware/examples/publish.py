@@ -1,4 +1,4 @@
-"""Ten readings, stored in flash and sent. Cut the power anywhere: what publish() took arrives."""
+"""Ten readings, stored in flash and sent. What publish() accepted arrives, despite power cuts."""
 
 from board import Board
 from outpost.client import Client
@@ -17,7 +17,7 @@ client = Client(board.link, session, board.random_bits)
 for number in range(10):
     payload = b"%d" % number
     status = client.publish(b"home/kitchen/count", payload, len(payload))
-    if status != OK:  # FULL, for one: nothing was stored
+    if status != OK:  # for example FULL: nothing was stored
         print("not stored:", status)
 
 while not client.is_drained():

@@ -1,4 +1,4 @@
-"""A lamp: home/kitchen/lamp/set switches it, home/kitchen/lamp has its state. "quit" ends it."""
+"""A lamp: home/kitchen/lamp/set switches it, home/kitchen/lamp is its state. "quit" ends it."""
 
 from board import Board
 from outpost.client import Client
@@ -15,7 +15,7 @@ class Lamp:
         self.state, self.is_told, self.is_done = b"off", False, False
 
     def on_message(self, session):
-        """Called by poll(): take what is needed and return; publish from the loop."""
+        """Called by poll(): copy what you need and return; publish from the loop."""
         at = session.payload_at
         word = bytes(session.buffer[at : at + session.payload_length])
         if session.is_on(SET) and word in (b"on", b"off"):
@@ -30,7 +30,7 @@ if outbox.mount() != OK:
 lamp = Lamp()
 session = SubscribingSession(outbox, b"kitchen", in_flight_bytes=board.in_flight_bytes)
 session.on_message = lamp.on_message
-session.subscribe(SET, 1)  # repeated by itself after each reconnect
+session.subscribe(SET, 1)  # repeated automatically after each reconnect
 client = Client(board.link, session, board.random_bits)
 
 while not (lamp.is_done and client.is_drained()):

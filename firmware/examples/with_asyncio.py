@@ -1,4 +1,4 @@
-"""Beside other tasks: one polls the client, another measures. asyncio takes heap, poll() none."""
+"""With other tasks: one polls the client, one measures. asyncio allocates, poll() does not."""
 
 import asyncio
 

@@ -15,7 +15,7 @@ _OFFLINE = const(-4)
 
 
 class PublishError(Exception):
-    """`status`: why the message was not taken, see `outpost.status`."""
+    """`status`: why the message was refused; see `outpost.status`."""
 
     def __init__(self, status):
         super().__init__("publish: status " + str(status))
@@ -27,12 +27,12 @@ class Stopped(Exception):
 
 
 class AsyncClient:
-    """client: a Client, over any session. ticks_ms: callable, the board's ticks. idle_ms: pause
-    when nothing moves.
+    """client: a Client with any session. ticks_ms: callable that returns the board's ticks.
+    idle_ms: how long to sleep between polls when nothing moved, in ms.
 
-    run() must be going as a task of its own; the others may be awaited from any number of tasks.
-    When it has ended, by stop() or otherwise, those that wait raise Stopped; to go on, make another
-    one of the same client.
+    run() must run as its own task. Any number of tasks may await the other methods. When run() has
+    ended, by stop() or otherwise, those that wait raise Stopped. To go on, make another AsyncClient
+    of the same client.
     """
 
     def __init__(self, client, ticks_ms, idle_ms=5):
@@ -42,9 +42,9 @@ class AsyncClient:
         self._is_stopping = self._has_ended = False
 
     async def run(self):
-        """Drive the client until stop(); then DISCONNECT.
+        """Drive the client until stop(), then send DISCONNECT and close the connection.
 
-        Cancelled: the connection is closed as well.
+        If the task is cancelled, the connection is closed as well.
         """
         try:
             while not self._is_stopping:
@@ -62,11 +62,11 @@ class AsyncClient:
             await self._pause()
 
     async def publish(self, topic, payload, qos=1, retain=False):
-        """Hand over a message, and wait for room while there is none.
+        """Publish a message, and wait while there is no room for it.
 
-        QoS 1, 2: returns its number once it is stored.
-        QoS 0: waits for a connection, returns None once it is on its way. Raises PublishError for
-        what waiting cannot mend.
+        QoS 1 and 2: returns its number once it is stored. QoS 0: waits for a connection, and
+        returns None once sending has begun. PublishError: the message was refused for a reason that
+        waiting does not remove.
         """
         while True:
             status = self.client.publish(topic, payload, len(payload), qos, retain)
@@ -80,8 +80,8 @@ class AsyncClient:
     async def delivered(self, seq):
         """Wait until message seq is released.
 
-        That is the server's acknowledgement, in collector mode the collector's word; or it was
-        given up: dropped by a policy, expired, set aside.
+        The server's acknowledgement releases it, or in collector mode the collector's confirmation.
+        It may also have been given up: dropped by a policy, expired, set aside.
         """
         outbox = self.client.session.outbox
         while seq >= outbox.oldest_seq and not (outbox.acked << 1) >> (seq - outbox.oldest_seq) & 1:

@@ -17,8 +17,8 @@ No function allocates.
 try:
     from outpost.native_checksum import crc30, holds_record, is_blank, put_record, skip_records
 
-    # MicroPython 1.25 freezes machine code for ARMv6-M (RP2040) at odd half-words too, where it
-    # reads wrong constants.
+    # MicroPython 1.25 also places frozen machine code for ARMv6-M (RP2040) at odd half-words, where
+    # it reads wrong constants.
     if crc30(0, b"123456789", 0, 9) != 0x0BF43926:
         raise ValueError
 except (ImportError, AttributeError, SyntaxError, ValueError):

@@ -38,26 +38,26 @@ _LINK_LOST = const(-23)
 _TOO_MANY = const(-24)
 _TAKEN_OVER = const(-26)
 _TICKS = const(0x3FFFFFFF)
-_BEFORE = const(0x3FFFFFF0)  # ticks since what is due in 16 ms or less: at least this
+_BEFORE = const(0x3FFFFFF0)  # ticks since a time that is 1 to 16 ms ahead: at least this
 _TICK_MS = const(16)
 _CHUNK_BYTES = const(64)
 _FIRST_WAIT_MS = const(500)
 _LONGEST_WAIT_MS = const(60_000)  # and up to 16 s of jitter
-_DOUBLINGS = const(7)
-# Connections in a row that the server ended within _SOON_MS, with nothing else in between: each
-# with something on its way counts 1, each other one _COUNT_OF_IDLE; _ENOUGH is no accident.
+_GROWING_WAITS = const(7)
+# Consecutive connections that the server closed within _SOON_MS: one with something in flight adds
+# 1 if it made progress, an idle one adds _COUNT_OF_IDLE. A sum of _ENOUGH is no accident.
 _SOON_MS = const(120_000)
 _COUNT_OF_IDLE = const(3)
 _ENOUGH = const(8)
 
 
 def backoff_ms(attempt, random):
-    """Milliseconds to wait after `attempt` attempts without progress: doubled 7 times, half of it
-    fixed, half random, so that a thousand boards do not return in step after a broker's restart;
-    then 60 to 76 s. random: 16 random bits.
+    """Milliseconds to wait after `attempt` attempts without progress: 250 to 500 after the first,
+    doubled up to the seventh, then 60,000 to 76,000. The random part keeps a thousand boards from
+    reconnecting in step after a broker's restart. random: 16 random bits.
     """
     random &= 0xFFFF
-    if attempt > _DOUBLINGS:
+    if attempt > _GROWING_WAITS:
         return _LONGEST_WAIT_MS + (random >> 2)
     step = _FIRST_WAIT_MS // 2 << attempt - 1
     return step + (random * step >> 16)
@@ -70,24 +70,24 @@ def nothing(buf):
 
 class Client:
     """link: callable that returns a connected stream, or None (not yet: it is called again), or
-    raises OSError. session: a Session or one of its subclasses, of this client alone. random:
+    raises OSError. session: a Session or one of its subclasses, used by this client alone. random:
     callable that returns 16 random bits; None: no jitter.
 
-    publish() is the session's.
+    publish() is the session's method.
     """
 
-    # Rarely other than 0, and so no fields: those are found the faster the fewer there are.
-    last_error = _OK  # status, or error number of the port, that ended the last stream
+    # Class attributes, because they are rarely other than 0, and fewer fields are found faster.
+    last_error = _OK  # status, or the port's error number, that ended the last stream
     failures = 0  # streams that ended in an error, or did not open
-    takeovers = 0  # of them TAKEN_OVER
-    _short = 0  # the last connections that ended as if taken over: see _ENOUGH
+    takeovers = 0  # how many of them were TAKEN_OVER
+    _short = 0  # recent connections that ended as if taken over: see _ENOUGH
 
     def __init__(self, link, session, random=None):
-        # What each poll() reads is made first: it then has the place that its hash names.
+        # The fields that each poll() reads come first, so that each gets the place its hash names.
         self.session = session
         self._read = nothing  # the stream's readinto
         self._rx = bytearray(_CHUNK_BYTES)
-        self._rx_at = self._rx_end = 0  # of it, _rx[_rx_at:_rx_end] still waits for the session
+        self._rx_at = self._rx_end = 0  # _rx[_rx_at:_rx_end] still waits for the session
         self._stream = None
         # A bound method in a field costs 16 bytes, and saves the search through the classes.
         self._receive, self._next_packet = session.receive, session.next_packet
@@ -95,7 +95,7 @@ class Client:
         self._link, self._random = link, random
         self._attempt = 0  # attempts since the last progress, see Session.has_progress()
         self._since_ms = 0  # ticks at which the stream was lost
-        self._wait_ms = 0  # from then on, until the next attempt
+        self._wait_ms = 0  # from _since_ms until the next attempt
 
     def is_connected(self) -> bool:
         return self.session.state == _CONNECTED
@@ -105,16 +105,16 @@ class Client:
         return self.session.outbox.oldest_seq == self.session.outbox.next_seq
 
     def poll(self, now_ms) -> bool:
-        """A bounded piece of work. True when something moved: call again soon; False: nothing to do
-        just now. now_ms: ticks."""
+        """Do a bounded piece of work. True: something moved, so call again soon. False: nothing to
+        do now. now_ms: ticks, in ms."""
         try:
-            # It is due but in the tick before check_ms: whatever the ticks were when poll() was
-            # called last, or never.
+            # Work is due except in the tick before check_ms. This holds however long ago poll() was
+            # called last, or if it never was.
             if (now_ms - self.session.check_ms) & _TICKS < _BEFORE:
                 self.session.now_ms = now_ms
                 return self._work(self._rx_end or self._read(self._rx))
-            # Only what arrives counts. The name is a count from here on: a frame with `except` has
-            # room for two locals.
+            # Only what arrives matters now. From here on now_ms is a count, because a frame with
+            # `except` has room for two locals.
             now_ms = self._rx_end or self._read(self._rx)
             return now_ms is not None and self._work(now_ms)
         except OSError:
@@ -122,7 +122,7 @@ class Client:
         return True
 
     def _work(self, count):
-        """`count` bytes are in _rx (0: the stream ended, None: none), or it is time to look."""
+        """_rx holds `count` bytes (0: the stream ended, None: none arrived), or work is due."""
         session = self.session
         if self._stream is None and not self._connect(session):
             return False
@@ -146,8 +146,8 @@ class Client:
         return moved
 
     def _keep_rest(self, at, count):
-        """The session took _rx[:at] of the `count` bytes in it; a negative number is the status to
-        close the stream with. True when something moved."""
+        """The session took _rx[:at] of the `count` bytes there. A negative `at` is the status with
+        which to close the stream. True when something moved."""
         if at < 0 or not count:
             self._lost(at or _LINK_LOST)
             return True
@@ -159,13 +159,13 @@ class Client:
         return moved
 
     def _connect(self, session):
-        """Connect when it is time to. True when there is a stream."""
+        """Connect when it is due. True when there is a stream."""
         wait_ms = self._wait_ms - elapsed_ms(session.now_ms, self._since_ms)
         if wait_ms > 0:
             session.check_ms = (session.now_ms + min(wait_ms, _TICK_MS)) & _TICKS
             session.settle(False)
             return False
-        self._wait_ms = 0  # over, even if the link takes longer than ticks can tell
+        self._wait_ms = 0  # over, even if the link takes longer than ticks can measure
         with self:
             self._stream = self._link()
         if self._stream is None:
@@ -179,17 +179,17 @@ class Client:
 
     def __exit__(self, kind, error, trace):
         """An OSError in `with self` ends the stream. `except OSError as error` would need a frame
-        of 13 words, which come from the heap at each turn."""
+        of 13 words, which would come from the heap at each call."""
         if not isinstance(error, OSError):
             return False
         number = error.args[0] if error.args else _LINK_LOST
         if not isinstance(number, int) or -20 < number <= 0:
-            number = _LINK_LOST  # it would read as a status of another meaning, 0 as none
+            number = _LINK_LOST  # it would read as another status, and 0 as none
         self._lost(number)
         return True
 
     def _lost(self, error):
-        """The stream is of no more use, or did not open: close it, and connect after a delay."""
+        """The stream failed or did not open: close it, and connect again after a delay."""
         try:
             if self._stream:
                 self._stream.close()
@@ -206,29 +206,29 @@ class Client:
         self._wait_ms = backoff_ms(self._attempt, self._random() if self._random else 0)
 
     def _judge(self, error):
-        """Was there progress? Does it look as if another client has this one's id? The status.
+        """Was there progress? Does another client seem to use this client id? The status.
 
-        A server gives the id to whoever came last, and closes the other's connection; that one
-        comes back and takes it again, and nothing else goes wrong in between."""
+        A server lets the newest connection have the id, and closes the other one. That client then
+        reconnects and takes the id back, and nothing else goes wrong in between."""
         session = self.session
         has_progress = session.has_progress()
         if error != _LINK_LOST or (session.now_ms - session._up_ms) & _TICKS >= _SOON_MS:
             self._short = 0
         elif session.next_send != session.base or getattr(session, "_request_ms", -1) >= 0:
-            self._short += has_progress  # networks do that too
+            self._short += has_progress  # a failing network looks the same
         elif session.state == _CONNECTED:
             self._short += _COUNT_OF_IDLE
         if self._short >= _ENOUGH or error == _TAKEN_OVER:
             self.takeovers += 1
             error = _TAKEN_OVER
-        elif has_progress or error == _OK or error == _TOO_MANY:  # the last: there is room again
+        elif has_progress or error == _OK or error == _TOO_MANY:  # TOO_MANY: there is room again
             self._attempt = 0
         self._attempt += 1
         return error
 
     def close(self) -> int:
-        """DISCONNECT, if connected, and save what is acknowledged. The outbox keeps the rest. A
-        status: see Outbox.save_state()."""
+        """Send DISCONNECT if connected, and save the acknowledgements. The outbox keeps all other
+        messages. Returns a status: see Outbox.save_state()."""
         session = self.session
         try:
             if session.leave():

@@ -16,18 +16,18 @@ _FIELDS = const(60)  # one more than 59 places hold
 
 
 def widen(one):
-    """Grow the table of a session's fields to 73 places, as `outbox_setup.widen` does: 55 fields
-    would fill 59, and each access would take longer."""
+    """Grow the table of a session's fields to 73 places, as `outbox_setup.widen` does. Without it,
+    55 fields would share 59 places, and each access would take longer."""
     names = [name for name in builtins.__dict__ if name[0] != "_"][:_FIELDS]
     for name in names:
         setattr(one, name, None)
-    for name in reversed(list(one.__dict__)):  # from the last place on, most become free again
+    for name in reversed(list(one.__dict__)):  # from the last place, so that most become free again
         if name in names:
             delattr(one, name)
 
 
 def check_options(*values):
-    """In the order below. ValueError names the first that is out of its range."""
+    """values: the options, in the order below. ValueError names the first that is out of range."""
     limits = (
         ("keep_alive_s", 0, 65_535),
         ("window", 1, 16),
@@ -42,7 +42,7 @@ def check_options(*values):
 
 
 def _check_texts(client_id, will, user, password):
-    """ValueError names the first that no server takes, for a server would close each connection."""
+    """ValueError names the first text for which a server would close every connection."""
     if will and len(will) != 4:
         raise ValueError("session: a will is (topic, message, QoS, retain)")
     topic, message = will[:2] if will else (b"-", b"")
@@ -66,7 +66,7 @@ def _field(data):
 
 
 def _packet(first, body):
-    """Fixed header (2.2.3: remaining length by 7 bits a byte, lowest first) and body (bytes)."""
+    """Fixed header (2.2.3: remaining length, 7 bits per byte, lowest first), then body (bytes)."""
     header, length = bytes((first,)), len(body)
     while length > 127:
         header += bytes((length & 127 | 128,))
@@ -79,12 +79,12 @@ def encode_connect(
 ):  # fmt: skip
     """CONNECT (3.1). All texts are bytes.
 
-    clean: True, the server forgets the session when the connection ends; False, it keeps it. will:
-    (topic, message, QoS 0 to 2, retain), what the server publishes when the connection breaks.
-    user, password: None, none is sent. level: 4 for MQTT 3.1.1, 3 for 3.1.
-    ValueError: a text above 65,535 bytes, or one that is not UTF-8; a password without a user name
-    [MQTT-3.1.2-22]; a will of another QoS, or whose topic is empty or has a wildcard; a session to
-    be kept without a client id [MQTT-3.1.3-8].
+    clean: True: the server forgets the session when the connection ends; False: it keeps it. will:
+    (topic, message, QoS 0 to 2, retain), which the server publishes when the connection breaks.
+    user, password: None: not sent. level: 4 for MQTT 3.1.1, 3 for 3.1.
+    ValueError: a text longer than 65,535 bytes, or one that is not UTF-8; a password without a user
+    name [MQTT-3.1.2-22]; a will with another QoS, or whose topic is empty or has a wildcard; a
+    session to be kept but no client id [MQTT-3.1.3-8].
     """
     _check_texts(client_id, will, user, password)
     if password is not None and user is None:

@@ -23,9 +23,9 @@ from outpost.reader import is_topic
 from outpost.session import elapsed_ms
 from outpost.subscribing import SubscribingSession
 
-# After a connect: how long the retained confirmation is awaited before what it may confirm is sent
-# again; once SUBACK is there, which servers send right before it, only the shorter time. Too short
-# a wait costs duplicates, no message.
+# After a connect: how long to wait for the retained confirmation before sending again the messages
+# that it may confirm. After SUBACK, which servers send right before it, the shorter time applies.
+# Too short a wait costs duplicates, but loses no message.
 _HOLD_MS = const(1500)
 _AFTER_SUBACK_MS = const(250)
 _LONGEST = const(64)
@@ -36,7 +36,7 @@ _GIVEN_UP = const(255)
 
 
 def parse_confirmation(buf, at, length, stream):
-    """seq of `<stream> <seq>` in buf[at:at+length]; -1: garbled, or of another stream."""
+    """Returns seq of `<stream> <seq>` in buf[at:at+length]; -1: garbled, or another stream."""
     if not 10 <= length <= 19 or buf[at + 8] != 0x20 or not _is_stream(buf, at, stream):
         return -1
     return _decimal(buf, at + 9, at + length)
@@ -61,8 +61,8 @@ def _decimal(buf, at, end):
 
 
 class DurableSession(SubscribingSession):
-    """topic: where the collector publishes its confirmation (bytes). timeout_ms: silence after
-    which unconfirmed messages are retransmitted. The other options: see SubscribingSession.
+    """topic: where the collector publishes its confirmation (bytes). timeout_ms: ms without
+    progress until unconfirmed messages are replayed. Other options: see SubscribingSession.
 
     ValueError when the outbox renumbers kept messages (RamOutbox, NewestPerTopic), or an option is
     wrong: no connection would ever bring a confirmation.
@@ -81,23 +81,23 @@ class DurableSession(SubscribingSession):
         self.topic = topic
         self.timeout_ms = timeout_ms
         self.through = -1  # messages up to this number are durable; -1: none is known to be
-        # Counters. ahead: confirmations of what this outbox has never sent: another board has its
-        # stream, or its flash was restored from an older image.
+        # Counters. ahead: confirmations of messages that this outbox never sent, because another
+        # board uses its stream, or because its flash was restored from an older image.
         self.confirmations = self.replays = self.ahead = 0
         self._factor = 1  # of timeout_ms
         self._progress_ms = 0  # ticks of the connect, or of the last progress
-        self._is_reconnected = False  # and no replay has begun since
+        self._is_reconnected = False  # no replay has begun since the connect
         self._is_held_up = False  # the retained confirmation may still come
         self._is_waiting = False  # a replay is due: no new message is sent before it
-        self._hold_ms = 0  # how long it is held up, from the connect on
+        self._hold_ms = 0  # for how long it is held up, in ms from the connect
         self.maybe_sent = outbox.next_seq
-        self._release = self._on_acknowledged  # only a confirmation frees
+        self._release = self._on_acknowledged  # only a confirmation releases
 
     def _on_connected(self):
-        """What is unconfirmed is retransmitted, once the retained confirmation had time to come:
-        SUBSCRIBE brings it. None can confirm what was never sent."""
+        """Unconfirmed messages are replayed after the retained confirmation, which SUBSCRIBE
+        brings, has had time to arrive. Messages that were never sent do not wait for it."""
         SubscribingSession._on_connected(self)
-        if self._code() != _GIVEN_UP:  # else this connection is to live
+        if self._code() != _GIVEN_UP:  # else the connection would end on it again
             self.subscribe(self.topic, self.confirmation_qos)
         self._is_reconnected = self._is_waiting = True
         self._is_held_up = self.outbox.oldest_seq < self._after_sent()
@@ -114,11 +114,11 @@ class DurableSession(SubscribingSession):
         return True
 
     def _after_sent(self):
-        """No number from here on was ever sent."""
+        """No message with this number or a higher one was ever sent."""
         return max(self.maybe_sent, self.high, self._exchanged)
 
     def _on_confirmation(self, seq):
-        is_ahead = seq >= self._after_sent()  # also of what is stored, and was not sent yet
+        is_ahead = seq >= self._after_sent()  # also for a message that is stored but not yet sent
         self.ahead += is_ahead
         if is_ahead or seq <= self.through:
             self.ignored += 1
@@ -132,13 +132,13 @@ class DurableSession(SubscribingSession):
         self._free_durable()
 
     def _on_acknowledged(self, seq):
-        """The silence begins now, if no message before this one is unconfirmed."""
+        """Restart the timeout if no message before this one is unconfirmed."""
         if seq == self.outbox.oldest_seq:
             self._progress_ms = self.now_ms
         self._free_durable()
 
     def _free_durable(self):
-        """Free what is confirmed, but nothing whose exchange with the server is still open."""
+        """Release confirmed messages, except those whose exchange with the server is still open."""
         through = self.through
         if self.high > self.base:
             through = min(through, self.base - 1)
@@ -148,9 +148,9 @@ class DurableSession(SubscribingSession):
     # --- Retransmission ---
 
     def _start_message(self):
-        """New messages wait until a replay that is due has begun; those of the connection before do
-        not."""
-        if self.through >= self.outbox.next_seq:  # its numbers begin again at 0
+        """New messages wait until a replay that is due has begun. Those of the previous connection
+        do not wait."""
+        if self.through >= self.outbox.next_seq:  # the outbox's numbers restarted at 0
             self.through = -1
             self._exchanged = 0
         if self._is_waiting and self.next_send >= self.high:
@@ -158,8 +158,8 @@ class DurableSession(SubscribingSession):
         return SubscribingSession._start_message(self)
 
     def _on_tick(self):
-        """Begin a replay that is due, when nothing is in flight any more. One that a confirmation
-        has made needless holds no new message back."""
+        """Begin a replay that is due, once nothing is in flight. A replay that a confirmation made
+        unnecessary does not hold back new messages."""
         if self.state == _CONNECTED:
             is_due = self._is_replay_due()
             self._is_waiting = is_due or self._is_held_up
@@ -168,8 +168,8 @@ class DurableSession(SubscribingSession):
         return SubscribingSession._on_tick(self)
 
     def _is_replay_due(self):
-        """After a connect: when the confirmation has come, or had time to. Later: when some that
-        the server acknowledged stay unconfirmed."""
+        """After a connect: when the confirmation has arrived, or has had time to. Later: when
+        messages that the server acknowledged stay unconfirmed."""
         silent_ms = elapsed_ms(self.now_ms, self._progress_ms)
         if self._is_held_up and silent_ms < self._hold(silent_ms):
             return False
@@ -179,7 +179,7 @@ class DurableSession(SubscribingSession):
         return silent_ms >= self.timeout_ms * self._factor and self.outbox.oldest_seq < self.base
 
     def _hold(self, since_ms):
-        """How long the replay waits for the confirmation, from the connect on."""
+        """Returns how long, in ms from the connect, the replay waits for the confirmation."""
         if self._hold_ms == _HOLD_MS and self._is_subscribed():
             self._hold_ms = min(since_ms + _AFTER_SUBACK_MS, _HOLD_MS)
         return self._hold_ms
@@ -188,14 +188,14 @@ class DurableSession(SubscribingSession):
         return self._code() >= 0
 
     def _code(self):
-        """Of the confirmation's filter; -1: it has no answer yet."""
+        """Returns the SUBACK code of the confirmation's filter; -1: no answer yet."""
         for entry in self.filters:
             if entry[0] == self.topic:
                 return entry[2]
         return -1
 
     def _replay(self):
-        """Retransmit from the oldest held message on."""
+        """Send all held messages again as new exchanges, from the oldest on."""
         oldest = self.outbox.oldest_seq
         self.replays += oldest < self.base
         if not self._is_reconnected and self.timeout_ms * self._factor < _QUARTER:

@@ -18,8 +18,8 @@ If the server has lost the session (session-present 0), what it had not complete
 again: better twice than never. MQTT 3.1 has no session-present; there this session relies on the
 server to keep a session that is not clean.
 
-A message that is set aside and goes out again (`suspects.py`) has its identifier in the note while
-the server has it (PUBREC) and PUBCOMP did not come: after a reset it goes on with PUBREL.
+A message that was set aside and sent again (`suspects.py`) has its identifier in the note from
+PUBREC to PUBCOMP, so that after a reset it continues with PUBREL.
 
 Note: base:4 released:2 identifiers:2 each; bit (seq & 15) of released belongs to the one message in
 base..base+15 that it fits. Bit 31 of base: the last identifier is that of the message set aside.
@@ -41,7 +41,7 @@ _TOO_MANY = const(-24)
 _CONNECTED = const(2)
 _FIXED_BYTES = const(6)
 _ARRIVED = const(32)  # identifiers that may await PUBREL at a time; mosquitto has 20 in flight
-_MOST_NOTED = const(70)  # the end of the note with all of them
+_MOST_NOTED = const(70)  # where the note ends when it has all of them
 _RECORD_OVERHEAD = const(16)
 _HAS_ASIDE = const(0x80)
 _IDS = const(65535)
@@ -52,8 +52,8 @@ _PUBCOMP = const(0x700000)
 
 
 class ExactlyOnceSession(SubscribingSession):
-    """outbox: a NotedOutbox, mounted. The other options: see SubscribingSession. Broker mode: a
-    collector's tables drop duplicates.
+    """outbox: a NotedOutbox, mounted. The other options: see SubscribingSession. Broker mode only,
+    because a collector's tables drop duplicates.
 
     ValueError when the outbox keeps no note, or has no room for one in a record.
     """
@@ -63,16 +63,16 @@ class ExactlyOnceSession(SubscribingSession):
     def __init__(self, outbox, client_id, **options):
         SubscribingSession.__init__(self, outbox, client_id, **options)
         self._is_clean, self._is_level_3 = options.get("clean"), options.get("level") == 3
-        self._two = 0  # bit seq & 15 of a message in flight: it is QoS 2;
-        self._released = 0  # the server has it;
-        self._due = 0  # its PUBREL is due
-        self._bits_base = self.base  # of the window, when its bits were looked at last
-        self.unnoted = 0  # counter: notes left out because the ring had no room for one
+        self._two = 0  # bit seq & 15 of a message in flight: it is QoS 2
+        self._released = 0  # likewise: the server has it (PUBREC)
+        self._due = 0  # likewise: its PUBREL is due
+        self._bits_base = self.base  # the window's base when its bits were last updated
+        self.unnoted = 0  # counter: notes not written because the ring had no room
         self._note = bytearray(_FIXED_BYTES + 2 * _ARRIVED + 2)
-        self._note_end = _FIXED_BYTES  # before it, the identifiers that arrived and await PUBREL
-        self._is_passed_over = False  # a message of this connection, because the note was full
-        self._is_noted = True  # the note on flash says what is released
-        self.aside_id = 0  # of a message set aside that the server has, up to PUBCOMP; 0: of none
+        self._note_end = _FIXED_BYTES  # the identifiers before it arrived and await PUBREL
+        self._is_passed_over = False  # this connection passed over a message: the note was full
+        self._is_noted = True  # the note in flash has all released messages
+        self.aside_id = 0  # identifier of a message set aside, from PUBREC to PUBCOMP; 0: none
         is_long = outbox.record_bytes >= len(self._note) + _RECORD_OVERHEAD
         if not is_long or not hasattr(outbox, "set_note"):
             raise ValueError("session: QoS 2 needs a NotedOutbox, with record_bytes of 88 or more")
@@ -94,8 +94,8 @@ class ExactlyOnceSession(SubscribingSession):
     def _save(self):
         """Write the note. False: flash did not take it, and nothing that relies on it may go out.
 
-        In a ring without room for a note no exchange would ever end: they go on, `unnoted`, and a
-        reset might repeat them.
+        If the ring has no room for a note, exchanges could never end. So they continue, counted in
+        `unnoted`, and a reset may repeat their messages.
         """
         self._follow_window()
         packets.put_u16(self._note, 0, self.base >> 16)
@@ -125,14 +125,14 @@ class ExactlyOnceSession(SubscribingSession):
             self._save()
 
     def note_aside(self, packet_id):
-        """Of suspects.py. PUBREC came for it; 0: PUBCOMP, and it has left the shelf. The note says
-        so before the next PUBREL or PUBLISH."""
+        """Called by `suspects.py`: PUBREC arrived for this identifier; 0: PUBCOMP arrived, and the
+        message has left the shelf. The note records this before the next PUBREL or PUBLISH."""
         self.aside_id = packet_id
         self._is_noted = False
 
     def _has_aside(self):
-        """The message of aside_id is aside yet, or may be, and is the next that goes out again. A
-        cut may come before the note says otherwise."""
+        """True when the message of aside_id is, or may be, still set aside. It is then the next to
+        be sent again. A cut may have come before the note recorded that it left."""
         outbox = self.outbox
         index = outbox.aside
         while index and self.suspects:
@@ -146,14 +146,14 @@ class ExactlyOnceSession(SubscribingSession):
     # --- Out ---
 
     def _start_message(self):
-        """Not while flash does not take the note: a PUBREL would go out that a reset forgets."""
+        """Not while the note cannot be written: a reset would forget a PUBREL sent now."""
         is_noted = self._is_noted or self._save()
         return is_noted and SubscribingSession._start_message(self)
 
     def _follow_window(self):
-        """Clear the bits of the messages that the window has passed, since the last look: acked,
-        lost by the flash, or numbered in a stream that ended. The messages 16 later use them next,
-        so this precedes each use of them."""
+        """Clear the bits of messages that the window has passed since the last call: acknowledged,
+        lost by the flash, or of a stream that ended. The messages with numbers 16 higher reuse
+        these bits, so this precedes each use of them."""
         seq, base = self._bits_base, self.base
         self._bits_base = base
         kept = 0xFFFF if 0 <= base - seq < 16 else 0
@@ -165,7 +165,7 @@ class ExactlyOnceSession(SubscribingSession):
         self._due &= kept
 
     def _on_released(self, seq):
-        """A released message gets its PUBREL in its turn, the others a PUBLISH."""
+        """A released message gets a PUBREL in its turn, any other one a PUBLISH."""
         self._follow_window()
         bit = 1 << (seq & 15)
         self._two |= bit
@@ -190,7 +190,7 @@ class ExactlyOnceSession(SubscribingSession):
         return SubscribingSession._on_tick(self)
 
     def _on_puback(self, packet_id):
-        """Of a QoS 1 message only."""
+        """PUBACK is valid for a QoS 1 message only."""
         if self._two:
             self._follow_window()
         distance = (packet_id - packets.packet_id_of(self.base)) % _IDS
@@ -224,8 +224,8 @@ class ExactlyOnceSession(SubscribingSession):
         return _OK
 
     def _in_flight(self, first, packet_id):
-        """Place in the window of the message that this identifier stands for; -1: none in flight
-        has it, which is counted."""
+        """Returns the place in the window of the message with this identifier; -1: no message in
+        flight has it, which is counted."""
         place = (packet_id - packets.packet_id_of(self.base)) % _IDS
         end = self.next_send - self.base
         if self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30:
@@ -260,7 +260,7 @@ class ExactlyOnceSession(SubscribingSession):
         return _OK
 
     def _place(self, packet_id):
-        """Offset of the identifier in the note; -1: it is not there."""
+        """Returns the offset of the identifier in the note; -1: it is not there."""
         at = _FIXED_BYTES
         while at < self._note_end:
             if packets.get_u16(self._note, at) == packet_id:
@@ -269,7 +269,7 @@ class ExactlyOnceSession(SubscribingSession):
         return -1
 
     def _on_pubrel(self, packet_id):
-        """The identifier is free again. One that is not known gets its PUBCOMP as well (4.3.3)."""
+        """Free the identifier. An unknown identifier gets a PUBCOMP as well (4.3.3)."""
         at = self._place(packet_id)
         if at >= 0:
             self._note_end -= 2
@@ -277,7 +277,7 @@ class ExactlyOnceSession(SubscribingSession):
             if not self._save():
                 packets.put_u16(self._note, at, packet_id)
                 self._note_end += 2
-                return _STORAGE  # the server will ask again
+                return _STORAGE  # the server will repeat PUBREL
             if self._is_passed_over and self._note_end == _FIXED_BYTES:
                 return _TOO_MANY
         self._answer = _PUBCOMP | packet_id

@@ -21,8 +21,8 @@ _BUSY = const(-3)
 _CONNECTING = const(1)
 _CONNECTED = const(2)
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
-_PACKET_COST = const(130)  # beside a packet's bytes: lwIP's buffer and segment headers 100, TLS 29
-_LEAST_COST = const(200)  # keeps the segments few as well: 32 of them are all that lwIP has
+_PACKET_COST = const(130)  # besides a packet's bytes: lwIP's buffer and segment headers 100, TLS 29
+_LEAST_COST = const(200)  # also keeps segments few: lwIP has only 32 of them
 
 
 def cost_of(length):
@@ -31,32 +31,32 @@ def cost_of(length):
 
 
 class InFlight:
-    """most: the bound, a sum of cost_of()."""
+    """most: the bound on the sum of cost_of()."""
 
     def __init__(self, session, most):
         self.most = most
         self._session = session
         self._longest = len(session.tx) - _OVERHEAD
-        self._unproven_cost = 0  # of the packets that no answer has shown to have arrived
+        self._unproven_cost = 0  # cost of the packets that are not proved to have arrived
         self._proof_end = 0  # of it, up to the last PUBLISH that the server must acknowledge
         self._ping_end = 0  # of it, up to the PINGREQ whose answer is awaited
         self.answers_wait = False  # answers are held back until there is room
-        # The session's own methods; it calls those of the same name here instead.
+        # The session's own methods; the session now calls the methods below instead.
         self._start, self._start_message = session._start, session._start_message
         self._publish_now, self._on_tick = session._publish_now, session._on_tick
 
     def publish_now(self, topic, payload, length):
-        """QoS 0: BUSY also while there is no room for it."""
+        """Publish with QoS 0. BUSY also while there is no room for the message."""
         if self._session.state == _CONNECTED and not self.has_room(len(topic) + length):
             return _BUSY
         return self._publish_now(topic, payload, length)
 
     def start(self, data, length):
-        """Any packet but PUBLISH of an outbox's message."""
+        """Start any packet except the PUBLISH of an outbox message."""
         session = self._session
         self._look()
         self._start(data, length)
-        if session.state == _CONNECTING:  # CONNECT, which CONNACK proves before another packet
+        if session.state == _CONNECTING:  # CONNECT: CONNACK proves it before another packet starts
             self._unproven_cost = self._proof_end = self._ping_end = 0
             self.answers_wait = False
             return
@@ -65,7 +65,7 @@ class InFlight:
             self._ping_end = self._unproven_cost
 
     def start_message(self):
-        """PUBLISH, or PUBREL in its place, which start() has counted."""
+        """Start a PUBLISH, or a PUBREL in its place, which start() has counted."""
         session = self._session
         self._look()
         if not self._start_message():
@@ -76,7 +76,7 @@ class InFlight:
         return True
 
     def on_tick(self):
-        """PINGREQ, when nothing else goes out and proof is needed."""
+        """Start a PINGREQ when nothing else goes out and proof is needed."""
         session = self._session
         if self._on_tick():
             return True
@@ -86,8 +86,8 @@ class InFlight:
         return True
 
     def has_room(self, length):
-        """True when a packet with `length` bytes of topic and payload may be started: a single one
-        goes out whatever its length, and none before answers that wait."""
+        """True when a packet with `length` bytes of topic and payload may be started. A single
+        packet may have any length. No packet starts before answers that wait."""
         if self.answers_wait:
             return False
         self._look()
@@ -99,7 +99,7 @@ class InFlight:
         self._unproven_cost += cost_of(length)
 
     def _look(self):
-        """Did PINGRESP come, or the acknowledgement of the last PUBLISH in flight?"""
+        """Look for proof: PINGRESP, or the acknowledgement of the last PUBLISH in flight."""
         session = self._session
         if self._ping_end and session._awaited_ms < 0:
             self._prove(self._ping_end)
@@ -112,8 +112,8 @@ class InFlight:
         self._ping_end = max(self._ping_end - end, 0)
 
     def _needs_ping(self):
-        """True when answers wait for room; or when no PUBLISH in flight will prove anything, and
-        half of the bound, or the room for the longest packet, is taken."""
+        """True when answers wait for room, or when no PUBLISH in flight will bring proof and either
+        more than half of the bound is used or the longest packet has no room."""
         if self.answers_wait:
             return True
         self._look()

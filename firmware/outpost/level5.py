@@ -7,7 +7,7 @@ boards that speak it do not pay. `level5_subscribing.py` has what subscribing ne
 
 What the server refuses, and what happens to it:
     at publish(), by CONNACK's limits   a status; if stored before: set aside, never sent
-    PUBACK or PUBREC, for good          set aside (`suspects.py`)
+    PUBACK or PUBREC, permanent         set aside (`suspects.py`)
     any other failure                   sent again, as a new exchange, after 1 s doubled up to 64 s
     0x10, nobody has subscribed         acknowledged; kept and sent again with keep_unmatched
     DISCONNECT                          a status; `reason` and `server` say more
@@ -44,16 +44,16 @@ _PROPERTIES_AT = const(4)  # in _extra: room for the identifier and two bytes of
 _ALIAS_BYTES = const(3)
 _NO_LIMIT = const(0xFFFFFFF)
 _UNMATCHED = const(0x10)
-_FIRSTS = b"\x20\x40\x50\x62\x70\x90\xb0\xd0\xe0\xf0"  # of packets that are known, but PUBLISH
+_FIRSTS = b"\x20\x40\x50\x62\x70\x90\xb0\xd0\xe0\xf0"  # known packet types other than PUBLISH
 # Reason codes:
 _OF_PUBACK = b"\x00\x10\x80\x83\x87\x90\x91\x97\x99"
 _OF_PUBREL = b"\x00\x92"
-_FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # of one message
+_FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # these refuse one message permanently
 _COME_LATER = b"\x88\x89\x8b\x8e\x97\x9c\x9d\x9f"  # of DISCONNECT: the next attempts wait longer
 
 
 def over(base):
-    """The class of a session like `base` that speaks MQTT 5.0."""
+    """Returns a subclass of the session class `base` that speaks MQTT 5.0."""
     bases = Level5, base
     if hasattr(base, "subscribe"):
         from outpost.level5_subscribing import SubscribingLevel5
@@ -63,17 +63,17 @@ def over(base):
 
 
 class Level5(Refusals):
-    """Options beside those of the session: see `level5_setup.py`.
+    """Options in addition to those of the session: see `level5_setup.py`.
 
     server: properties of the last CONNACK or DISCONNECT, by number: integers, or bytes. reason: the
     last reason code that was not 0. farewell: the DISCONNECT that close() sends; `disconnect()` in
-    `level5_setup.py` makes others. on_refused: called with the number of a message and the reason
+    `level5_setup.py` encodes others. on_refused: called with the number of a message and the reason
     code that refused it.
     """
 
-    # Rarely anything else, and so no fields:
+    # Class attributes, because they rarely change, and fewer fields are found faster.
     _fault = 0  # reason code of the DISCONNECT that ends this connection
-    _is_said = False  # it was started
+    _is_said = False  # that DISCONNECT was started
     _left = 0  # reason code of the server's DISCONNECT
     farewell = b"\xe0\x00"
     on_refused = None
@@ -93,15 +93,15 @@ class Level5(Refusals):
         self._inbound = setup.inbound(self, own["alias_maximum"])
         self._aliases = [bytes(topic) for topic in own["aliases"]]
         self._scratches = [bytearray(len(topic)) for topic in self._aliases]
-        self._alias_most = self._known = 0  # the server's; bit n: it knows alias n
+        self._alias_most = self._known = 0  # the server's limit; bit n: it knows alias n
         most = len(self._constant) + (_ALIAS_BYTES if self._aliases else 0)
         self._extra = bytearray(_PROPERTIES_AT + most)  # what PUBLISH has before its payload
         self._extra_at = self._extra_end = self._topic_bytes = self._source_at = 0
         self._source = b""
-        # of a PUBLISH, beside topic and payload, in its remaining length
+        # of the remaining length of a PUBLISH, besides topic and payload
         self._overhead = 4 + most + (1 if most < 128 else 2)
         self.out = self.tx = bytearray(outbox.record_bytes + self._overhead + 5)
-        self._most_bytes, self._barred = _NO_LIMIT, 0  # QoS and RETAIN bits not taken
+        self._most_bytes, self._barred = _NO_LIMIT, 0  # QoS and RETAIN bits that the server refuses
         self._store, self._append = outbox.append, self._append_within
         self._most_window, self._keep_alive_s = self.window, self.keep_alive_s
         self._is_always_clean = own["is_clean"]
@@ -119,12 +119,12 @@ class Level5(Refusals):
         self._base.open(self)
 
     def has_progress(self):
-        """Not when the server asks to come later: the next attempt then waits longer."""
+        """False also when the server asks to come later: the next attempt then waits longer."""
         return not (self._left and self._left in _COME_LATER) and self._base.has_progress(self)
 
     def lost(self, error):
-        """Where DISCONNECT names a message's fault, `suspects.py` finds out which one it is. What
-        follows the clock looks at it here: while there is no network nothing else does."""
+        """If DISCONNECT names a message's fault, `suspects.py` finds out which message it is. The
+        clocks are read here too, because without a network nothing else reads them."""
         if self.expiry:
             self.expiry.look(self.now_ms)
         if self._pause_ms >= 0:
@@ -140,8 +140,8 @@ class Level5(Refusals):
         return True
 
     def _on_connack(self):
-        """3.2. A server of MQTT 3.1.1 answers as it always did, and refuses. One that has a session
-        where none was asked for is wrong [MQTT-3.2.2-4]."""
+        """CONNACK (3.2). A server of MQTT 3.1.1 sends a CONNACK of 3.1.1 that refuses. A session
+        present after a clean start is a protocol error [MQTT-3.2.2-4]."""
         if self.length == 2 and self.buffer[1]:
             return self._base._on_connack(self)
         code = self.buffer[1]
@@ -166,7 +166,7 @@ class Level5(Refusals):
         return code
 
     def _learn(self, at):
-        """The properties at buffer[at:], which check() has passed, into `server`."""
+        """Copy the properties at buffer[at:], which check() has passed, into `server`."""
         buffer, known = self.buffer, {}
         end = number_end(buffer, at, self.length) + number(buffer, at)
         at = number_end(buffer, at, self.length)
@@ -181,7 +181,7 @@ class Level5(Refusals):
         self.server = known
 
     def _obey(self, get):
-        """The limits of CONNACK; `get` is that of `server`."""
+        """Apply the limits of CONNACK. get: that of `server`."""
         self.window = min(self._most_window, get(0x21, _IDS))
         if self.suspects:
             self.suspects.set_window(self.window)
@@ -196,7 +196,7 @@ class Level5(Refusals):
             self.connect_packet[self._flags_at] &= ~2
 
     def _take_id(self, client_id):
-        """The server's choice of a client id is this session's from now on."""
+        """From now on, use the client id that the server chose."""
         from outpost.level5_setup import remember, with_id
 
         self.connect_packet, self.assigned_id = with_id(self.connect_packet, client_id), client_id
@@ -207,7 +207,7 @@ class Level5(Refusals):
     # --- Publish ---
 
     def _append_within(self, topic, payload, length, flags):
-        """Stands in for the outbox's append(): what the server does not take is not stored."""
+        """Replaces the outbox's append(): a message that the server would refuse is not stored."""
         if self._barred:
             if flags >> 3 & 6 & self._barred:
                 return _BAD_QOS
@@ -241,7 +241,7 @@ class Level5(Refusals):
         return _OK
 
     def _start_message(self):
-        """The base composes PUBLISH as for 3.1.1, and so has its flags and identifier."""
+        """The base composes PUBLISH as for 3.1.1, which has its flags and identifier."""
         if self._fault or (self._pause_ms >= 0 and self._pauses()):
             return False
         if not self._base._start_message(self):
@@ -259,7 +259,7 @@ class Level5(Refusals):
         return True
 
     def _start(self, data, length):
-        """A message of the shelf goes out by this way, if this server takes it."""
+        """A message of the shelf is sent through here, if this server accepts it."""
         if data is self.tx and data[0] >> 4 == 3:
             length = self.outbox.topic_length + self.outbox.payload_length
             if data[0] & self._barred or length > self._most_bytes:
@@ -271,7 +271,7 @@ class Level5(Refusals):
         self._base._start(self, data, length)
 
     def _finish(self):
-        """The outbox's loaded message, of which `tx` has the PUBLISH of 3.1.1. Its length now."""
+        """Turn the PUBLISH of 3.1.1 in `tx`, of the loaded message, into 5.0. Returns its size."""
         outbox = self.outbox
         at = 2
         while self.tx[at - 1] > 127:
@@ -293,8 +293,8 @@ class Level5(Refusals):
         return copy(self.tx, count, self._extra, at, self._extra_end - at)
 
     def _compose(self, length):
-        """The properties of PUBLISH in _extra, and how much of the topic goes with them: _source
-        has it at _source_at, `length` bytes."""
+        """Put the properties of PUBLISH into _extra, and into _topic_bytes how much of the topic
+        goes with them. The topic is the `length` bytes of _source at _source_at."""
         extra, at = self._extra, _PROPERTIES_AT
         self._topic_bytes = length
         length = self._alias_of(length) if self._alias_most else 0
@@ -308,11 +308,11 @@ class Level5(Refusals):
         self._extra_end = at
         at -= _PROPERTIES_AT
         extra[3] = at if at < 128 else at >> 7
-        extra[2] = at & 127 | 128  # or, of a length of one byte, the identifier's last
+        extra[2] = at & 127 | 128  # or the identifier's last byte, if the length takes one byte
         self._extra_at = 1 if at < 128 else 0
 
     def _alias_of(self, length):
-        """Its number, 1 to _alias_most; 0: the topic has none."""
+        """Returns the topic's alias, 1 to _alias_most; 0: it has none."""
         place = 0
         while place < self._alias_most:
             scratch = self._scratches[place]
@@ -365,7 +365,7 @@ class Level5(Refusals):
         return self._on_success(first)
 
     def _is_code(self, first, code):
-        """This packet may have this reason code."""
+        """True when this packet may carry this reason code."""
         if self.length < 2 or first not in _FIRSTS:
             return False
         return code in (_OF_PUBACK if first < 0x60 else _OF_PUBREL)
@@ -376,13 +376,13 @@ class Level5(Refusals):
         return self._base._on_packet(self, first)
 
     def _is_sound(self, at, where):
-        """The properties at buffer[at] are what the rest of the packet consists of."""
+        """True when valid properties at buffer[at] fill the rest of the packet."""
         at = check(self.buffer, at, self.length, where)
         self._why = -at if at < 0 else 0x81
         return at == self.length
 
     def _on_disconnect(self):
-        """3.14."""
+        """DISCONNECT (3.14)."""
         length = self.length
         if 1 < length <= len(self.buffer):
             if not self._is_sound(1, _IN_DISCONNECT):

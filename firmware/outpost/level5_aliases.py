@@ -17,7 +17,7 @@ _UNKNOWN_ALIAS = const(-0x94)
 
 
 class Aliases:
-    """most: how many numbers the server may use. buffer_bytes: of the session's buffer."""
+    """most: the highest number that the server may use. buffer_bytes: the session's buffer."""
 
     def __init__(self, most, buffer_bytes):
         self._topics = [None] * (most + 1)
@@ -28,7 +28,7 @@ class Aliases:
             self._topics[number] = None
 
     def learn(self, session):
-        """Of the message in `buffer`, which has a topic and an alias. Not 0: a reason code."""
+        """Keep the topic of the message in `buffer`, which has an alias. 0, or a reason code."""
         number = self._number(session)
         if not 0 < number < len(self._topics):
             return -_UNKNOWN_ALIAS
@@ -37,15 +37,15 @@ class Aliases:
         return 0
 
     def restore(self, session):
-        """The message in `buffer` has no topic, and sound properties. Its length with the topic,
-        which it has now if there is room; negative: a reason code."""
+        """Put the topic back into the message in `buffer`, whose properties are valid, if it fits.
+        Returns the length with the topic, or a negative reason code."""
         number = self._number(session)
         topic = self._topics[number] if 0 < number < len(self._topics) else None
         if not topic:
             return _UNKNOWN_ALIAS
         at = len(topic)
         if session.length + at <= len(self._scratch):  # else it is too long
-            number = session.length - 2  # of bytes behind the topic, from here on
+            number = session.length - 2  # from here on: how many bytes follow the topic
             copy(self._scratch, 0, session.buffer, 2, number)
             copy(session.buffer, 2 + at, self._scratch, 0, number)
             session.buffer[0] = at >> 8
@@ -54,6 +54,6 @@ class Aliases:
         return session.length + at
 
     def _number(self, session):
-        """0: it has none."""
+        """Returns the alias of the message; 0: none."""
         at = session.property_at(_ALIAS)
         return session.buffer[at] << 8 | session.buffer[at + 1] if at >= 0 else 0

@@ -23,7 +23,7 @@ _LONG_S = const(0x3FFFFFFF)
 
 
 class Expiry:
-    """expired: messages that were freed. on_expired: the application's, with the number of each."""
+    """expired: messages that were released. on_expired: callable, gets the number of each."""
 
     def __init__(self, session, expiry_s):
         self.expired = 0
@@ -33,11 +33,11 @@ class Expiry:
         self._second = self._rest_ms = 0  # since power-on
         self._then_ms = -1  # ticks of the last look
         self._seqs, self._seconds = [0] * _MOST_MARKS, [0] * _MOST_MARKS
-        self._seqs[0] = session.outbox.next_seq - 1  # all that are there
+        self._seqs[0] = session.outbox.next_seq - 1  # all messages held now
         self._end = 1
 
     def look(self, now_ms):
-        """Follow the clock, more often than it wraps. 0 is none: nobody has polled yet."""
+        """Follow the clock; call this more often than it wraps. now_ms 0: no poll() so far."""
         if not now_ms:
             return
         if self._then_ms < 0:
@@ -48,10 +48,10 @@ class Expiry:
         self._rest_ms = passed_ms % 1000
 
     def stored(self, seq, now_ms):
-        """Message seq is in the outbox."""
+        """Message seq was stored in the outbox."""
         self.look(now_ms)
         end = self._end
-        if seq < self._seqs[end - 1]:  # the numbers begin again
+        if seq < self._seqs[end - 1]:  # the numbers restarted
             end = 0
         elif self._seconds[end - 1] == self._second and end > 1:
             end -= 1
@@ -62,11 +62,11 @@ class Expiry:
         self._end = end + 1
 
     def _thin(self):
-        """Drop the mark whose messages then count as stored the least later, those of messages that
-        are gone first. Its place at the end is free."""
+        """Drop a mark, first one whose messages are released, then the one whose messages thereby
+        count as stored the least later. Returns its place, free at the end."""
         best, least = 0, _LONG_S
         for place in range(_MOST_MARKS - 1):
-            gap = _LONG_S  # the first one stays: of what is before it, the time is not known
+            gap = _LONG_S  # the first mark stays: when its messages were stored is not known
             if self._seqs[place] < self._outbox.oldest_seq:
                 gap = 0
             elif place:
@@ -79,14 +79,14 @@ class Expiry:
         return _MOST_MARKS - 1
 
     def left_s(self, seq):
-        """Of message seq; 0 or less: it has expired."""
+        """Returns the seconds until message seq expires; 0 or less: it has expired."""
         place = 0
         while place < self._end - 1 and self._seqs[place] < seq:
             place += 1
         return self._expiry_s - (self._second - self._seconds[place])
 
     def is_over(self, session):
-        """The PUBLISH of the message before next_send is in `tx`. True: it does not go out."""
+        """`tx` has the PUBLISH of the message before next_send. True: it has expired."""
         self.look(session.now_ms)
         seq = session.next_send - 1
         left_s = self.left_s(seq)
@@ -96,7 +96,7 @@ class Expiry:
         return False
 
     def renew(self):
-        """The next PUBLISH has all of it: one of QoS 0, or one that was set aside."""
+        """Give the next PUBLISH the full time: it is of QoS 0, or was set aside."""
         self._put(self._expiry_s)
 
     def _put(self, left_s):
@@ -105,7 +105,7 @@ class Expiry:
             left_s >>= 8
 
     def tell(self, seq):
-        """Message seq was freed."""
+        """Report that message seq was released."""
         self.expired += 1
         if self.on_expired:
             self.on_expired(seq)

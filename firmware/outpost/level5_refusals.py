@@ -1,6 +1,6 @@
-"""Handles messages that a server of MQTT 5.0 refuses: by the reason code of the answer, a message
-is set aside, or sent again after a pause. Also ends a connection whose server breaks the rules. A
-part of `level5.py`.
+"""Handles messages that an MQTT 5.0 server refuses: the reason code decides whether a message is
+set aside, or sent again after a pause. Also ends a connection whose server breaks the rules. A part
+of `level5.py`.
 
 Must not know a packet. Allocation: a message that is set aside.
 """
@@ -13,7 +13,7 @@ from outpost.session_base import elapsed_ms
 _OK = const(0)
 _IDS = const(65535)
 _LONGEST_PAUSE_S = const(64)
-_FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # of one message
+_FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # these refuse one message permanently
 
 
 class Refusals:
@@ -21,13 +21,13 @@ class Refusals:
 
     def __init__(self, keeps_unmatched):
         self.reason = 0
-        # Counters: messages that the server refused; that nobody had subscribed to.
+        # Counters: messages that the server refused; messages without a subscriber.
         self.denied = self.unmatched = 0
         self._keeps_unmatched = keeps_unmatched
         self._denied = 0  # bit seq & 15 of a message in flight: that exchange has failed
-        self._anew = self._anew_end = 0  # bit seq & 15 below the end: it begins another one
-        self._pause_ms = -1  # ticks since which nothing is sent,
-        self._pause_s = self._pause_acked = 0  # for this long; `acknowledged` then
+        self._anew = self._anew_end = 0  # bit seq & 15 below the end: starts another
+        self._pause_ms = -1  # ticks at which a pause began; -1: none
+        self._pause_s = self._pause_acked = 0  # its length; `acknowledged` when it began
 
     def _pauses(self):
         if elapsed_ms(self.now_ms, self._pause_ms) < self._pause_s * 1000:
@@ -44,7 +44,7 @@ class Refusals:
             self._pause_ms = self.now_ms
 
     def _refuse(self, seq, code):
-        """Message seq will never be taken, or not now."""
+        """The server refused message seq, permanently or for now."""
         self.reason = code
         self.denied += 1
         is_aside = code in _FOR_GOOD and self._load_suspects()
@@ -64,7 +64,7 @@ class Refusals:
             self.ignored += 1
 
     def _place_of(self, packet_id):
-        """In the window, of the message in flight with this identifier; -1: none has it."""
+        """The place in the window of the message in flight with this identifier; -1: none."""
         place = (packet_id - 1 - self.base) % _IDS
         end = self.next_send - self.base
         if self.out_end and self.out is self.tx and self.tx[0] & 0x36 > 0x30:
@@ -87,8 +87,8 @@ class Refusals:
         self.next_send = self.base
 
     def _begin_anew(self, seq):
-        """The message was refused, and is no repetition [MQTT-4.3.2-2], whatever went out after
-        it."""
+        """A message that was refused starts a new exchange, without DUP [MQTT-4.3.2-2], whatever
+        was sent after it."""
         bit = self._anew & 1 << (seq & 15)
         if bit and seq < self._anew_end:
             self.redelivered -= self.tx[0] >> 3 & 1
@@ -96,8 +96,8 @@ class Refusals:
         self._anew ^= bit
 
     def _withdraw(self, is_long):
-        """The message that was composed is none that this server takes: it was stored before that
-        was known. False: nothing goes out."""
+        """The server does not accept the composed message, which was stored before that was known.
+        False: nothing goes out."""
         self.out_end = 0
         self.sent -= 1
         self.next_send -= 1
@@ -108,8 +108,8 @@ class Refusals:
         return False
 
     def _expire(self, seq):
-        """The message that was composed goes as if it were acknowledged, but for those who count
-        that. False: nothing goes out."""
+        """Release the composed message as if it were acknowledged, but without counting or
+        reporting it as acknowledged. False: nothing goes out."""
         self.out_end = 0
         self.sent -= 1
         told, self.on_acknowledged = self.on_acknowledged, None
@@ -122,8 +122,8 @@ class Refusals:
     # --- A fault of the server's ---
 
     def _fail(self, code):
-        """DISCONNECT with this reason code goes out, nothing that comes is taken any more, and the
-        connection ends with PROTOCOL_ERROR (4.13)."""
+        """Send a DISCONNECT with this reason code, accept no more input, and end the connection
+        with PROTOCOL_ERROR (4.13)."""
         self.reason = self._fault = code
         self._answer = -1  # receive() stops
         self.owes = True

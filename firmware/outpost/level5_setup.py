@@ -20,7 +20,7 @@ value, as in ((0x26, (b"site", b"north")), (0x03, b"application/json")):
                          fit into the buffer (`level5_aliases.py`); not for streaming
     id_file              path of a file that keeps the client id chosen by the server for the next
                          power-on; for a client id of b""
-    keep_unmatched       True: a message that nobody has subscribed to is kept, and sent again later
+    keep_unmatched       True: a message without a subscriber is kept, and sent again later
 ValueError names what is wrong.
 
 Must not know a session's state. Allocation: what it returns, and as much again.
@@ -54,7 +54,7 @@ _PROBLEMS = 0x17  # 0: reason strings and user properties come with few packets 
 
 
 def take_options(session, options):
-    """The options above, out of `options`. ValueError: level is not 5."""
+    """Take the options above out of `options`. ValueError: a wrong level or alias_maximum."""
     own = {name: options.pop(name, value) for name, value in _DEFAULTS.items()}
     if options.pop("level", 5) != 5:
         raise ValueError("session: level must be 5, or take the class without level5.over()")
@@ -72,7 +72,7 @@ def take_options(session, options):
 
 
 def constant(own):
-    """The properties of every PUBLISH, as bytes. ValueError: there are too many, or aliases."""
+    """Encode the properties of every PUBLISH. ValueError: expiry_s, their length, or aliases."""
     found = encoded(own["publish_properties"], properties.IN_PUBLISH)
     if own["expiry_s"]:
         if not 1 <= own["expiry_s"] <= _MOST_EXPIRY_S:
@@ -95,7 +95,7 @@ def widen(one):
 
 
 def expiry(session, own):
-    """None without `expiry_s`. ValueError: it is given twice, or not for this session."""
+    """None without `expiry_s`. ValueError: 0x02 is given too, or it is not broker mode."""
     if not own["expiry_s"]:
         return None
     if hasattr(session, "confirmations") or 0x02 in dict(own["publish_properties"]):
@@ -106,7 +106,7 @@ def expiry(session, own):
 
 
 def inbound(session, most):
-    """None: no aliases of the server's. ValueError: this session takes messages in pieces."""
+    """None without `alias_maximum`. ValueError: this session takes messages in pieces."""
     if not most:
         return None
     if hasattr(session, "on_piece"):
@@ -117,9 +117,9 @@ def inbound(session, most):
 
 
 def _is_new(session):
-    """The server's session cannot be this board's, and might do harm: it may hold identifiers of
-    QoS 2, or subscriptions of another board. What is queued for a board that subscribes does none,
-    and that board may never store a message."""
+    """True when a session that the server keeps cannot be this board's and may do harm: it may hold
+    identifiers of QoS 2, or subscriptions of another board. Messages queued for a board that
+    subscribes do no harm, and such a board may never store a message."""
     outbox = session.outbox
     if outbox.renumbers or outbox.next_seq:
         return False
@@ -128,7 +128,7 @@ def _is_new(session):
 
 
 def remembered(client_id, path):
-    """The client id in that file; `client_id` when it is given, or there is no such file."""
+    """Returns `client_id` if given, else the id in the file at `path`, if there is one."""
     if client_id or not path:
         return client_id
     try:
@@ -139,8 +139,8 @@ def remembered(client_id, path):
 
 
 def remember(path, client_id):
-    """The server's choice of a client id, for the next power-on. A flash that refuses leaves it to
-    the next connection."""
+    """Store the client id that the server chose, for the next power-on. If the flash refuses it,
+    the server chooses another one then."""
     if path:
         try:
             with open(path, "wb") as file:
@@ -150,7 +150,7 @@ def remember(path, client_id):
 
 
 def connect(session, client_id, own):
-    """CONNECT (3.1), from that of 3.1.1."""
+    """Encode CONNECT (3.1), from the session's CONNECT of 3.1.1."""
     packet = session.connect_packet
     at = start_of(packet)
     flags = packet[at + 7]
@@ -185,7 +185,7 @@ def connect(session, client_id, own):
 
 
 def with_id(packet, client_id):
-    """CONNECT with another client id."""
+    """Returns the CONNECT `packet` with another client id."""
     at = start_of(packet)
     place = at + 10
     place = properties.number_end(packet, place, len(packet)) + properties.number(packet, place)
@@ -205,7 +205,7 @@ def length_of(data):
 
 
 def encoded(pairs, where):
-    """The bytes of properties, without their length. ValueError names the first that is wrong."""
+    """Encode properties, without their length. ValueError names the first that is wrong."""
     body, seen = b"", []
     for number, value in pairs:
         kind = TABLE[2 * number] if 0 < number < 0x2B else 0
@@ -253,8 +253,8 @@ def _text(number, text, is_checked):
 
 
 def with_properties(session, first):
-    """What is requested of what the session wants to, and its SUBSCRIBE or UNSUBSCRIBE (3.8,
-    3.10)."""
+    """Returns the requested filters that fit into one packet, and that packet: SUBSCRIBE or
+    UNSUBSCRIBE (3.8, 3.10)."""
     from outpost.subscribing import encode_filters
 
     identifiers = session._identifiers or {}
@@ -262,7 +262,7 @@ def with_properties(session, first):
     for entry in requested:
         identifier = identifiers.get(entry[0], 0) if first == 0x82 else 0
         if identifier:
-            requested = [entry]  # the others go next
+            requested = [entry]  # the others go in the next packets
             break
     more = b"\x0b" + _variable(identifier) if identifier else b""
     while True:
@@ -276,8 +276,8 @@ def with_properties(session, first):
 
 
 def disconnect(reason=0, session_expiry_s=None):
-    """A DISCONNECT for `session.farewell` (3.14): 0x04 has the server publish the will, and
-    session_expiry_s=0 ends the session."""
+    """Encode a DISCONNECT for `session.farewell` (3.14). With reason 0x04 the server publishes the
+    will; session_expiry_s=0 ends the session."""
     more = b"" if session_expiry_s is None else b"\x11" + session_expiry_s.to_bytes(4, "big")
     body = bytes((reason,)) + length_of(more) + more
     return b"\xe0" + length_of(body) + body

@@ -30,22 +30,22 @@ _OF_UNSUBACK = b"\x00\x11\x80\x83\x87\x8f\x91"
 
 
 class SubscribingLevel5(Level5):
-    """In `filters`, the second number has the options of SUBSCRIBE besides the QoS, the third is
-    the reason code of SUBACK: 0x80 and above, refused."""
+    """In `filters`, the second number holds the QoS and the other options of SUBSCRIBE. The third
+    is the reason code of SUBACK; 0x80 and above: refused."""
 
-    properties_at = 0  # of the PUBLISH in `buffer`: their first byte, and the offset after them
+    properties_at = 0  # of the PUBLISH in `buffer`: offset of its properties, and after them
     properties_end = 0
-    _inbound = None  # an Aliases: of the server's
+    _inbound = None  # an Aliases, of the topics that the server numbers
     _identifiers = None  # a dictionary: subscription identifiers by their filters
 
     def subscribe(self, topic_filter, qos=0, no_local=False, as_published=False, retained=0,
                   identifier=0):  # fmt: skip
-        """As before; and with the options of 5.0 (3.8.3.1). no_local: none of this client's own
-        messages. as_published: RETAIN stays as the publisher set it. retained: retained messages
-        come 0: always, 1: if the subscription is new, 2: never. identifier: 1 to 268,435,455, told
-        with each message (0x0B). BAD_TOPIC also where the server has said that it takes no such
-        filter, for what the standard forbids of shared ones, and for another `retained` or
-        `identifier`."""
+        """As in `subscribing.py`, with the options of 5.0 (3.8.3.1). no_local: do not receive this
+        client's own messages. as_published: RETAIN stays as the publisher set it. retained: when
+        retained messages are sent: 0: always, 1: if the subscription is new, 2: never. identifier:
+        1 to 268,435,455, comes with each message (0x0B). BAD_TOPIC also where the server has said
+        that it refuses such a filter, for shared subscriptions that the standard forbids, and for
+        another `retained` or `identifier`."""
         topic_filter = bytes(topic_filter)
         if retained not in (0, 1, 2) or not 0 <= identifier <= _NO_LIMIT:
             return _BAD_TOPIC
@@ -64,7 +64,7 @@ class SubscribingLevel5(Level5):
         return status
 
     def _is_unavailable(self, topic_filter, identifier, no_local=False):
-        """By the last CONNACK; no_local: nor where others share [MQTT-3.8.3-4]."""
+        """By the last CONNACK. A shared subscription may not set no_local [MQTT-3.8.3-4]."""
         get = self.server.get
         is_wild = b"+" in topic_filter or b"#" in topic_filter
         if topic_filter[:7] == b"$share/":
@@ -77,12 +77,12 @@ class SubscribingLevel5(Level5):
         )
 
     def _on_connected(self):
-        """Filters that this server does not take are refused here, as by SUBACK."""
+        """Filters that this server does not accept are refused here, as if by SUBACK."""
         if self._inbound:
             self._inbound.forget()
         for entry in self.filters:
             if entry[2] != _GIVEN_UP:
-                entry[2] = min(entry[2], _REFUSED_CODE)  # the base knows no other
+                entry[2] = min(entry[2], _REFUSED_CODE)  # the base knows no other code
         self._base._on_connected(self)
         identifiers = self._identifiers or {}
         for entry in self.filters:
@@ -92,8 +92,8 @@ class SubscribingLevel5(Level5):
                 entry[2] = _NOT_AVAILABLE
 
     def _start(self, data, length):
-        """SUBSCRIBE and UNSUBSCRIBE have properties behind their identifier; one subscription
-        identifier stands for all filters of a packet, so a filter that has one goes alone."""
+        """SUBSCRIBE and UNSUBSCRIBE have properties after their packet identifier. A subscription
+        identifier applies to all filters of a packet, so a filter that has one is sent alone."""
         if data[0] & 0xDF == 0x82:
             from outpost.level5_setup import with_properties
             from outpost.memory import unload
@@ -104,7 +104,7 @@ class SubscribingLevel5(Level5):
         Level5._start(self, data, length)
 
     def _on_packet(self, first):
-        """SUBACK, UNSUBACK: their properties go, and the codes move to where 3.1.1 has them."""
+        """SUBACK, UNSUBACK: remove the properties, so that the codes are where 3.1.1 has them."""
         if first == 0x90 or first == 0xB0:
             self._why = 0
             at = -1
@@ -135,7 +135,7 @@ class SubscribingLevel5(Level5):
         code = self.buffer[at]
         if code > 0x7F:
             self.reason = code
-            if entry[1] < 0:  # the server keeps it
+            if entry[1] < 0:  # not removed: the server keeps it
                 entry[2] = code
                 return
         self._base._on_code(self, entry, at)
@@ -144,7 +144,7 @@ class SubscribingLevel5(Level5):
     # --- Messages ---
 
     def _parse(self, id_bytes):
-        """As the base's; the payload begins after the properties."""
+        """As in the base, but the payload begins after the properties."""
         if self._inbound and self.length > 2 and not self.buffer[0] | self.buffer[1]:
             packet_id = self._restore(2 + id_bytes)
             if packet_id < 0 or self.length > len(self.buffer):
@@ -160,7 +160,7 @@ class SubscribingLevel5(Level5):
         return packet_id if self._take_properties(at) else -1
 
     def _restore(self, at):
-        """Of a message without a topic: the identifier, -1: there is no alias for it either."""
+        """Put back the topic of a message without one. Returns its identifier; -1: a fault."""
         end = -0x81
         if self.length <= len(self.buffer):
             end = check(self.buffer, at, self.length, _IN_PUBLISH)
@@ -176,7 +176,7 @@ class SubscribingLevel5(Level5):
         return packet_id
 
     def _pass_properties(self, at, room):
-        """Of a message that the buffer does not hold; perhaps not the properties either."""
+        """Handle a message that the buffer does not hold, and perhaps not even its properties."""
         end = number_end(self.buffer, at, room)
         if end < 0 and at + 4 <= room:
             self._why = 0x81
@@ -185,7 +185,7 @@ class SubscribingLevel5(Level5):
         if end > self.length:
             self._why = 0x81
             return False
-        if end > room:  # the piece that is kept ends in them
+        if end > room:  # the piece in the buffer ends within them
             self.payload_at = end
             self.payload_length = self.length - end
             return True
@@ -203,8 +203,8 @@ class SubscribingLevel5(Level5):
         return not self._why
 
     def property_at(self, wanted, after=0):
-        """Offset in `buffer` of the value of this property of the message; -1: it has none. after:
-        for one that may be there more than once, the offset of the value before."""
+        """Returns the offset in `buffer` of this property's value; -1: the message has none. after:
+        for a property that may occur more than once, the offset of the previous value."""
         at = self.properties_at
         at = number_end(self.buffer, at, self.length)
         while True:

@@ -29,12 +29,12 @@ try:
     from outpost.native import copy, fill, puback_id, put_prefix, put_publish, u32
 
     check = bytearray(4)
-    fill(check, 4)  # frozen, it may read another constant: see `checksum.py`
+    fill(check, 4)  # when frozen, it may read a wrong constant: see `checksum.py`
     if check != b"\xff\xff\xff\xff":
         raise ValueError
     del check
 except (ImportError, AttributeError, SyntaxError, ValueError):
-    # No native emitter, or an .mpy of another architecture. They are used from here: F401.
+    # No native emitter, or an .mpy of another architecture. Imported from here, hence F401.
     from outpost.portable import copy, fill, puback_id, put_prefix, put_publish, u32  # noqa: F401
 
 

@@ -16,7 +16,7 @@ def copy(target: ptr8, at: int, source: ptr8, start: int, length: int) -> int:
     target = ptr8(int(target) + at)
     source = ptr8(int(source) + start)
     at += length
-    while length > 3:  # four a turn: half of a turn of one byte is the loop itself
+    while length > 3:  # four per pass: with one byte per pass, the loop takes half the time
         target[0] = source[0]
         target[1] = source[1]
         target[2] = source[2]
@@ -53,8 +53,8 @@ def fill(buf: ptr8, count: int):
 def put_publish(
     tx: ptr8, head: int, source: ptr8, start: int, topic_length: int, length: int
 ) -> int:
-    """See `memory.py`. The first three names are in registers: `tx` and `source` move, `head`
-    counts."""
+    """See `memory.py`. The first three arguments are in registers, so `tx` and `source` move and
+    `head` counts."""
     begin = int(tx)
     packet_id = head >> 8
     tx[0] = head

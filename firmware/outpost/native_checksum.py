@@ -1,8 +1,8 @@
 """Checks bytes by machine code: the same functions as in `portable.py`, compiled by the viper
 emitter.
 
-See `native.py` and `checksum.py`. Uses small constants only: a frozen function may read others
-wrongly.
+See `native.py` and `checksum.py`. Uses small constants only: a frozen function may misread larger
+ones.
 """
 
 # pyright: reportCallIssue=false
@@ -80,7 +80,7 @@ def holds_record(buf: ptr8, source: ptr8, at: int, topic: ptr8, payload: ptr8) -
     length = 12
     part = 0
     while part < 4:
-        while length > 3:  # four a turn, as in copy()
+        while length > 3:  # four per pass, as in copy()
             if buf[0] ^ source[0] or buf[1] ^ source[1] or buf[2] ^ source[2] or buf[3] ^ source[3]:
                 return False
             buf = ptr8(int(buf) + 4)

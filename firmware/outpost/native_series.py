@@ -1,7 +1,7 @@
-"""The functions of a series' samples that take most of the time, in machine code: the same
-functions as in `portable_series.py`, compiled by the viper emitter.
+"""The most time-consuming functions of a series' samples, in machine code: the same functions as in
+`portable_series.py`, compiled by the viper emitter.
 
-See `series_bits.py`. Uses small constants only: a frozen function may read others wrongly.
+See `series_bits.py`. Small constants only: a frozen function may misread larger ones.
 """
 
 # pyright: reportCallIssue=false, reportIndexIssue=false
@@ -11,11 +11,11 @@ import micropython
 from outpost.native import fill
 from outpost.native_checksum import TABLE
 
-# Objects, which a viper function can hold against objects alone.
+# Objects, because a viper function can combine objects only with objects.
 MISSING = None
 LIMIT = 29  # bits of a value, without its sign
 
-ZEROS = b"\4\3\3\2\3\2\2\1\3\2\2\1\2\1\1\0"  # bits of a nibble that are 0
+ZEROS = b"\4\3\3\2\3\2\2\1\3\2\2\1\2\1\1\0"  # how many bits of a nibble are 0
 
 
 @micropython.viper
@@ -85,7 +85,7 @@ def put_sample(parts) -> int:
     i = state[n + 1]
     state[n + 1] = value
     value -= i
-    byte = 1  # what is there of it, after a 1
+    byte = 1  # the bits so far, after a leading 1
     i = 0
     while i <= n:
         state[i] = now[i]
@@ -97,7 +97,7 @@ def put_sample(parts) -> int:
         value += (1 << ks[i]) + int(i == 0 and value > 0)
         while value >> size:
             size += 1
-        left = 2 * size - 1 - ks[i]  # bits, of which the first ones are 0
+        left = 2 * size - 1 - ks[i]  # how many bits; the first ones are 0
         i += 1
         while left:
             left -= 1
@@ -162,7 +162,7 @@ def move_samples(source: ptr8, at: int, place: ptr32, ks: ptr8) -> int:
     table = ptr32(TABLE)
     zeros = ptr8(ZEROS)
     mask = int(uint(1) << 30) - 1
-    last = place[1] - 2  # where a check may begin
+    last = place[1] - 2  # the last place where a check may begin
     while at + 2 <= last and (source[at] << 8 | source[at + 1]) >> place[5] != place[6]:
         bit = at << 3
         i = count = 0
@@ -175,7 +175,7 @@ def move_samples(source: ptr8, at: int, place: ptr32, ks: ptr8) -> int:
             if size > 30 or bit > last << 3:
                 return at
             i += 1
-        end = (bit + 7) >> 3  # here is its check
+        end = (bit + 7) >> 3  # its check is here
         crc = place[3] ^ (at - place[2]) ^ mask | int(uint(3) << 30)
         i = at
         while i < end:

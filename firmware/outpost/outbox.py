@@ -1,12 +1,12 @@
 """Persistent FIFO of messages in NOR flash: a message for which append() returned OK survives a
 power cut at any later moment.
 
-The records are in a ring of sectors (`ring.py`). Held are the messages from `oldest_seq` on, except
+The records are in a ring of sectors (`ring.py`). The messages from `oldest_seq` on are held, except
 those that `acked` marks (bit i: oldest_seq + 1 + i). Must not know MQTT: a message is a topic, a
 payload and flag bits. Recovery and power-fail argument: `firmware/OUTBOX_FORMAT.md`.
 
-The next record carries the acknowledgements, so they cost no program of their own. A cut forgets
-those that no record carried yet, and these messages are sent again.
+The next record carries the acknowledgements, so they cost no program of their own. A cut loses
+those that no record has carried yet, and their messages are sent again.
 
 Allocation: construction, mount() and format(); when a block is left out or lent; and when the first
 append() after mount() has a doubt to settle. Not for use from interrupts; a call from inside a call
@@ -33,14 +33,14 @@ _OVERHEAD = const(16)
 _PREFIX = const(12)
 _MESSAGE = const(1)
 _STATE = const(2)
-_ROOM = const(3)  # not a record: only the room for one
+_ROOM = const(3)  # not a record: only room for one
 _SEQ_MASK = const(0x3FFFFFFF)
 _ACK_BITS = const(16)
 _JUMP = const(254)  # see `outbox_mount.py`
 
 
 class Outbox(Ring):
-    """The FIFO. After mount(): append() at one end; load() reads; discard() frees at the other end.
+    """The FIFO. After mount(): append() at one end; load() reads; discard() releases at the other.
 
     device: block device of at least 2 blocks of 4,096 bytes.
 
@@ -52,19 +52,19 @@ class Outbox(Ring):
 
     page_bytes: unit of every program and read; 256 on RP2, whose driver sends whole pages.
 
-    Both are powers of two, 4 <= align <= 256, align <= page_bytes <= 4096. Raises ValueError,
-    naming what does not fit.
+    align and page_bytes are powers of two: 4 <= align <= 256, align <= page_bytes <= 4096.
+    ValueError names the argument that does not fit.
 
     To read: next_seq, oldest_seq, acked, stream (8 hex digits, bytes), boot, buffer, record_bytes,
     and the counters refused, dropped, unreadable, damaged, erases, sealed_torn,
-    storage_errors, mended, left_out. When full it refuses; `policies.py` has the other two ways.
-    """
+    storage_errors, mended, left_out. A full outbox refuses messages; `policies.py` has two other
+    ways."""
 
-    # Rarely other than 0, and so no fields: those are found the faster the fewer there are.
-    refused = 0  # messages since mount() for which the ring was full,
-    dropped = 0  # those given up by a policy, to make room,
-    unreadable = 0  # those lost by the flash
-    _shelf = None  # a Shelf, while messages are aside
+    # Class attributes, because they are rarely other than 0, and fewer fields are found faster.
+    refused = 0  # messages refused since mount() because the ring was full
+    dropped = 0  # messages given up since mount() by a policy, to make room
+    unreadable = 0  # messages lost by the flash since mount()
+    _shelf = None  # a Shelf, while messages are set aside
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
     # The state note, which each state record carries: see `state_note.py`.
@@ -76,20 +76,20 @@ class Outbox(Ring):
         self.aside = 0  # messages set aside
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
         self._unproven = -1  # the number after the newest message, if that may be torn
-        self._mounted_seq = 0  # next_seq as mount() left it, numbers passed over included
+        self._mounted_seq = 0  # next_seq as mount() left it, skipped numbers included
 
     def mount(self) -> int:
         """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs
         and erases nothing.
 
-        Allocates 12 bytes a block, and frees them. Reads each header once, and the newest sector.
+        Allocates 12 bytes per block, and frees them. Reads each header once, and the newest sector.
         """
         unload("outpost.outbox_setup")  # the constructor's
         from outpost import outbox_mount
 
         status = outbox_mount.mount(self)
         unload("outpost.outbox_mount")
-        unload("outpost.checksum")  # it only chose the functions
+        unload("outpost.checksum")  # it only chose functions
         return status
 
     def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:
@@ -109,8 +109,8 @@ class Outbox(Ring):
         """Store payload[:length] under topic (bytes). flags: QoS << 4 | RETAIN << 6. OK, FULL,
         TOO_BIG, BUSY, STORAGE.
 
-        Power cut inside: the message is whole or absent. Returned OK: it survives. After a driver's
-        error the record may be on flash, but nothing is promised.
+        Power cut during the call: the message is whole or absent. After OK it survives. After
+        STORAGE the record may be in flash, but that is not guaranteed.
         """
         if self._busy:
             return _BUSY
@@ -141,13 +141,13 @@ class Outbox(Ring):
         """Make room for a message with `length` bytes of topic and payload, as append() would. OK,
         FULL, TOO_BIG, BUSY, STORAGE.
 
-        For a message that is to tell `oldest_seq`, which making room may move (policies).
+        For a message that reports `oldest_seq`, which making room may move (policies).
         """
         return self.append(b"", b"", length, _ROOM)
 
     def save_state(self) -> int:
-        """Write a record with the acknowledgements alone, if they changed: when idle, before sleep.
-        Status as append()."""
+        """Write a record with the acknowledgements alone, if they changed. Call it when idle, or
+        before sleep. Status as append()."""
         if self._saved_oldest == self.oldest_seq and self._saved_acked == self.acked:
             return _OK
         return self.append(b"", self.note, self.note_length, _STATE)
@@ -158,7 +158,7 @@ class Outbox(Ring):
         return self.oldest_seq - self._saved_oldest
 
     def _put(self, first):
-        """Write the record: when the flash does not take it, into the next sector that does."""
+        """Write the record. If the flash refuses it, use the next sector that accepts it."""
         for_message = first & 3 == _MESSAGE
         if for_message and self.next_seq == _SEQ_MASK:
             from outpost import outbox_format
@@ -178,7 +178,7 @@ class Outbox(Ring):
             if not tries or not self._make_room(size):
                 return _STORAGE
         if for_message:
-            size = self.loaded_seq = self.next_seq  # it was read back, and is in the buffer yet
+            size = self.loaded_seq = self.next_seq  # it was read back, and is still in the buffer
             self.next_seq = size + 1
         self._saved_oldest = self.oldest_seq
         self._saved_acked = self.acked
@@ -192,9 +192,9 @@ class Outbox(Ring):
         EMPTY also for the newest one that mount() found, while the ring is full: see _prove().
 
         Until the next call of any method it is in `buffer`: the topic at topic_at, topic_length
-        bytes, then payload_length bytes; flags; loaded_seq is its number. What flash has lost at
-        the old end is given up. load(loaded_seq + 1) takes one read; any other number is searched
-        for.
+        bytes, then payload_length bytes; flags; loaded_seq is its number. Messages that flash has
+        lost at the old end are given up. load(loaded_seq + 1) takes one read; any other number
+        needs a search.
         """
         if self._busy:
             return _EMPTY
@@ -227,11 +227,11 @@ class Outbox(Ring):
         return _OK
 
     def _prove(self):
-        """The newest message that mount() found may be torn, and be gone at the next mount. Before
-        anybody sees its number, a record after it says that the number is used. True: it does."""
+        """The newest message that mount() found may be torn, and be gone at the next mount. So
+        before its number becomes visible, a later record marks it as used. True: it is marked."""
         if self.next_seq == self._mounted_seq:  # nothing was stored since
             size = -(-self.note_length - _OVERHEAD & -self._align)  # rounded up
-            if not Outbox._make_room(self, size):  # no policy shall drop a message for it
+            if not Outbox._make_room(self, size):  # no policy may drop a message for it
                 return False
             if self.append(b"", self.note, self.note_length, _STATE) != _OK:
                 return False
@@ -239,28 +239,28 @@ class Outbox(Ring):
         return True
 
     def _search(self, seq):
-        """As _find(); what flash has lost at the old end is given up."""
+        """As _find(), and gives up what flash has lost at the old end."""
         if seq != self._cursor_seq:
             self._seek(seq)
             self._advance(seq)
         at = self._find(seq)
         found = self._cursor_seq - (at >= 0)
-        if seq == self.oldest_seq and seq < found:  # those between were freed, or are lost
-            if (found - seq) % _JUMP:  # else mount() passed over these numbers, perhaps again
+        if seq == self.oldest_seq and seq < found:  # those between were released, or are lost
+            if (found - seq) % _JUMP:  # else mount() passed over these numbers, maybe again
                 self.unreadable += found - seq
             self.discard_through(found - 1)
-            if found < self.oldest_seq:  # and the one found was acknowledged as well
+            if found < self.oldest_seq:  # the one found was acknowledged as well
                 return self._search(self.oldest_seq)
         return at
 
     def _find(self, seq):
-        """Returns where in the buffer the first message from number seq on is; -1: there is
+        """Returns the offset in the buffer of the first message from number seq on; -1: there is
         none."""
         while True:
             self._follow_head()
             at = self._next_record()
             if at < 0:
-                if self._cursor_block == self._head:  # what follows is lost, if anything does
+                if self._cursor_block == self._head:  # anything that follows is lost
                     self._cursor_seq = self.next_seq
                     self._cursor_offset = self._offset
                     return at
@@ -269,7 +269,7 @@ class Outbox(Ring):
                 return at
 
     def _seek(self, seq):
-        """Move the cursor to the last sector that begins at seq or before; binary search."""
+        """Move the cursor to the last sector that begins at seq or before, by binary search."""
         low, high = 0, (self._head - self._tail) % self.blocks
         while low < high:
             middle = (low + high + 1) // 2
@@ -293,8 +293,8 @@ class Outbox(Ring):
 
     def _advance(self, seq):
         """Move the cursor to message seq of its sector, by the lengths of the records before it.
-        The CRC of the record there, which its number salts, shows whether they are right; if not,
-        the cursor stays."""
+        The CRC of the record there, salted with its number, shows whether the lengths are right. If
+        not, the cursor stays."""
         offset = self._cursor_offset
         left = seq - self._cursor_seq
         while left > 0 and offset < _BLOCK_BYTES:
@@ -311,7 +311,7 @@ class Outbox(Ring):
                 self._cursor_offset = offset
 
     def _follow_head(self):
-        """A cursor in the head sector ends where that sector ends now."""
+        """If the cursor is in the head sector, its end is that sector's present end."""
         if self._cursor_block == self._head:
             self._cursor_salt = self._salt
             self._cursor_end = self.next_seq
@@ -319,8 +319,8 @@ class Outbox(Ring):
     # --- Free ---
 
     def discard(self, seq: int) -> bool:
-        """Free message seq, the oldest or one of the 16 after it. False: it is not held, or is
-        further from the oldest. In RAM: the next record writes it down."""
+        """Release message seq, the oldest or one of the 16 after it. False: it is not held, or is
+        further from the oldest. This happens in RAM; the next record stores it."""
         if seq == self.oldest_seq < self.next_seq and not self.acked:
             self.oldest_seq = seq + 1
             return True
@@ -335,7 +335,7 @@ class Outbox(Ring):
         return True
 
     def discard_through(self, seq: int) -> None:
-        """Free all messages up to and including seq."""
+        """Release all messages up to and including seq."""
         seq = min(seq, self.next_seq - 1)
         if seq - self.oldest_seq > _ACK_BITS:
             self.oldest_seq, self.acked = seq, 0

@@ -32,7 +32,7 @@ def make(outbox: "Outbox", stream, force, first_seq):
     block, sector_no = 0, 0
     try:
         if status in (_OK, _GEOMETRY):
-            # The new sector is newer than any other, so the old outbox is valid until it is there.
+            # The new sector is newer than any other: the old outbox is valid until it is written.
             block, sector_no = outbox._after(outbox._head), outbox._sector_no + 2 & _SEQ_MASK
         elif status == _BLANK:
             _mark(outbox)
@@ -44,7 +44,7 @@ def make(outbox: "Outbox", stream, force, first_seq):
         outbox._sector_no = sector_no
         outbox._first_seq = outbox.oldest_seq = first_seq
         is_made = _write_first(outbox, block)
-        # What is left of the old one.
+        # Erase what is left of the old outbox.
         for other in range(outbox.blocks) if is_made and status != _BLANK else ():
             outbox._read(other, 0)
             if other != outbox._head and not is_blank(outbox.buffer, 0, _HEADER):
@@ -61,7 +61,7 @@ def _check_stream(stream):
 
 
 def _mark(outbox: "Outbox"):
-    """Say that a format is under way: once, or twice before the first block is erased."""
+    """Mark that a format is under way: once, or twice before the first block is erased."""
     count, free = find_marks(outbox)
     needed = 1 if outbox._rest_is_blank(0, 0) else 2
     if count < needed:
@@ -69,7 +69,7 @@ def _mark(outbox: "Outbox"):
 
 
 def _write_first(outbox: "Outbox", block):
-    """The first sector's header and its copy, into the first block that takes them."""
+    """Write the first sector's header and its copy into the first block that accepts them."""
     for _ in range(outbox.blocks):
         if (outbox._rest_is_blank(block, 0) and not outbox._sector_no) or outbox._clear(block):
             outbox._head = block
@@ -86,12 +86,12 @@ def _write_first(outbox: "Outbox", block):
 
 def start_stream(outbox: "Outbox"):
     """The 2^30 numbers are used up: start a new stream once the old one is empty; until then False.
-    Allocates, once in 34 years at one message a second."""
+    Allocates, but only once in 34 years at one message a second."""
     if outbox.oldest_seq != outbox.next_seq:
         return False
     outbox.stream = b"%08x" % crc30(outbox.boot, outbox.stream, 0, 8)
     outbox.next_seq = outbox.oldest_seq = outbox.acked = 0
-    outbox._tail = outbox._head  # nothing is held: the old stream's greater numbers say nothing
+    outbox._tail = outbox._head  # nothing is held: the old stream's higher numbers do not count
     outbox._cursor_seq = -1
     outbox._offset = _BLOCK_BYTES
     return True

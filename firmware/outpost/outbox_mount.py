@@ -1,8 +1,8 @@
-"""Finds the messages in the flash, once per boot; it only reads. Also settles, at the first
-append(), what mount() could not be sure of. Unloaded after use (`memory.unload`); the fields are
+"""Finds the messages in the flash, once per boot; it only reads. At the first append() it also
+settles what mount() could not be sure of. Unloaded after use (`memory.unload`); the fields are
 made in `sectors.py`, `ring.py` and `outbox.py`.
 
-Allocates as needed, among it 12 bytes per block, and keeps nothing but the outbox's fields.
+Allocates as needed, including 12 bytes per block, and keeps nothing but the outbox's fields.
 """
 # pyright: reportUndefinedVariable=false
 
@@ -31,14 +31,14 @@ _PREFIX = const(12)
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
 
-# What mount() notes of a block, three integers each: its sector_no, or one of the following; the
-# CRC of its stream; its first_seq.
+# What mount() keeps for each block, three integers: its sector_no, or one of the following; the CRC
+# of its stream; its first_seq.
 _ERASED = const(-1)
 _JUNK = const(-2)
 _LENT = const(-3)
 
-# Numbers that are passed over when a sector was lost that may have used them: a block has no room
-# for as many messages.
+# How many numbers are skipped when a lost sector may have used them. A block has no room for as
+# many messages.
 _JUMP = const(254)
 
 # format() programs it before anything else, so that a region is known as half formatted.
@@ -56,7 +56,7 @@ def mount(outbox: "Outbox"):
         return _STORAGE
     if status == _OK:
         own = getattr(outbox._device, "own", None)
-        if own:  # records go into the head without an erase before
+        if own:  # records go into the head without a previous erase
             own(outbox._head)
         outbox.boot = (outbox.boot + 1) & 0xFFFF
         pack_into("<H", outbox._prefix, 10, outbox.boot)
@@ -66,7 +66,7 @@ def mount(outbox: "Outbox"):
 
 
 def _find_shelf(outbox: "Outbox"):
-    """Without memory for it, its messages that are in the ring too go out again."""
+    """Without memory for the shelf, its messages that the ring still has are sent again."""
     outbox.aside = 0
     if outbox._shelf:
         outbox._shelf = None
@@ -78,7 +78,7 @@ def _find_shelf(outbox: "Outbox"):
 
 
 def forget(outbox: "Outbox"):
-    """What an earlier mount found."""
+    """Forget what an earlier mount found."""
     outbox._busy = outbox._has_header = True
     outbox._ready = outbox._cursor_seq = outbox.loaded_seq = outbox._unproven = -1
     outbox.stream = b""
@@ -111,7 +111,7 @@ def _find(outbox: "Outbox", marks):
             _find_ring(outbox, marks)
             _note_doubts(outbox, marks, records)
             break
-        marks[3 * head] = _JUNK  # torn in its first program: the sector before is the head still
+        marks[3 * head] = _JUNK  # torn in its first program: the sector before is still the head
     return status
 
 
@@ -129,7 +129,7 @@ def _read_headers(outbox: "Outbox", marks):
 
 
 def _newest(outbox: "Outbox", marks):
-    """The block with the newest sector; -1: there is none."""
+    """Returns the block with the newest sector; -1: there is none."""
     newest = -1
     for block in range(outbox.blocks):
         sector_no = marks[3 * block]
@@ -140,14 +140,14 @@ def _newest(outbox: "Outbox", marks):
 
 
 def _follows(outbox: "Outbox", marks):
-    """The sector before the head is there."""
+    """True when the sector before the head is there."""
     before = (outbox._sector_no - 1) & _SEQ_MASK
     return any(marks[at] == before for at in range(0, len(marks), 3))
 
 
 def _scan_head(outbox: "Outbox"):
     """Walk the newest sector: its last valid record holds the whole state. Nothing is appended
-    after a torn one. Returns the number of records; 0: it has none."""
+    after a torn record. Returns the number of records."""
     head = outbox._tail = outbox._cursor_block = outbox._head
     outbox.stream, outbox._first_seq = unpack_from("<8sI", outbox.buffer, 8)
     outbox._salt = outbox._cursor_salt = u32(outbox.buffer, _CRC_AT)
@@ -183,12 +183,12 @@ def _scan_head(outbox: "Outbox"):
 
 
 def _is_flipped(outbox: "Outbox"):
-    """True when the bytes at _offset are a whole message of which one bit flipped since, rather
+    """True when the bytes at _offset are a whole message in which one bit has flipped since, rather
     than a torn one, or a state record."""
     buf = outbox.buffer
     at = outbox._read(outbox._head, outbox._offset)
     salt = outbox._salt ^ outbox.next_seq
-    for bit in range(32):  # kind and lengths: any may say where the CRC is
+    for bit in range(32):  # kind and lengths: any of them may move the CRC
         buf[at + (bit >> 3)] ^= 1 << (bit & 7)
         if outbox._fits(at, salt):
             return buf[at] & 1 > 0  # a state record uses no number
@@ -197,9 +197,9 @@ def _is_flipped(outbox: "Outbox"):
     if not buf[at] & 1 or end + 4 > outbox._filled:
         return False
     wrong = u32(buf, end) ^ crc30(salt, buf, at, end)
-    if not wrong & (wrong - 1):  # of the CRC itself, of which `wrong` has no more than one bit
+    if not wrong & (wrong - 1):  # in the CRC itself: `wrong` has at most one bit
         return True
-    # What each bit, from the last one back, does to a CRC: a register shifted so many times.
+    # How each bit, from the last one back, changes a CRC: a register shifted that many times.
     low, high = 1, 0
     for _ in range(8 * (end - at)):
         odd = low & 1
@@ -212,11 +212,11 @@ def _is_flipped(outbox: "Outbox"):
 
 
 def _find_ring(outbox: "Outbox", marks):
-    """Go back from the head, block by block: to the sector that holds the oldest message, and on
-    to tell which blocks the ring left out."""
+    """Go back from the head, block by block, to the sector that holds the oldest message, and
+    further to find out which blocks the ring left out."""
     first = outbox._first_seq
     stream = crc30(0, outbox.stream, 0, 8)
-    age, passed = 0, []  # of the sector that was found last; the blocks since
+    age, passed = 0, []  # of the sector found last; the blocks passed since
     for distance in range(1, outbox.blocks):
         block = (outbox._head - distance) % outbox.blocks
         number = marks[3 * block]
@@ -237,14 +237,14 @@ def _find_ring(outbox: "Outbox", marks):
                 outbox._tail, first = block, marks[3 * block + 2]
     if outbox.lent:
         outbox._out += outbox.lent
-    # What is older was acknowledged, which only RAM knew, and erased.
+    # Older messages were acknowledged, which only RAM knew, and their sectors erased.
     outbox.discard_through(first - 1)
     outbox._saved_oldest, outbox._saved_acked = outbox.oldest_seq, outbox.acked
 
 
 def _choose_left_out(outbox: "Outbox", marks, passed, count):
-    """Of the blocks between two sectors `count` were left out: at least those that have another
-    header yet, and none that is erased."""
+    """`count` of the blocks between two sectors were left out: at least those that still have
+    another header, and none that is erased."""
     out = [block for block in passed if marks[3 * block] >= 0]
     out += [block for block in passed if marks[3 * block] == _JUNK][: max(0, count - len(out))]
     _leave_out(outbox, tuple(out))
@@ -257,7 +257,7 @@ def _leave_out(outbox: "Outbox", blocks):
 
 
 def _note_doubts(outbox: "Outbox", marks, records):
-    """What the first append() has to see to, and what load() must not hand out before that."""
+    """Note what the first append() must settle, and what load() must not return before that."""
     if outbox.oldest_seq < outbox.next_seq:
         outbox._unproven = outbox.next_seq
     following = outbox._after(outbox._head)
@@ -272,9 +272,9 @@ def _note_doubts(outbox: "Outbox", marks, records):
 
 
 def _jump(outbox: "Outbox", following):
-    """The block after the head is neither erased nor an old sector. More than a torn first record
-    is in it: a torn erase, or a newer sector that was lost. Pass over the numbers it may have
-    used."""
+    """The block after the head is neither erased nor an old sector. It holds more than a torn first
+    record: a torn erase, or a newer sector that was lost. Skip the numbers that this sector may
+    have used."""
     if outbox._rest_is_blank(following, min(_BLOCK_BYTES, len(outbox.buffer))):
         return
     is_empty = outbox.oldest_seq == outbox.next_seq
@@ -299,7 +299,7 @@ def settle(outbox: "Outbox"):
 
 
 def write_copy(outbox: "Outbox"):
-    """Copy the head's header to its end. True when it reads back."""
+    """Copy the head's header to the end of its sector. True when it reads back."""
     at = outbox._copy_at()
     outbox._read(outbox._head, 0)
     if outbox._offset > at or not outbox._is_header(_MAGIC):
@@ -316,7 +316,7 @@ def write_copy(outbox: "Outbox"):
 
 
 def program(outbox: "Outbox", block, at, data):
-    """Program data at `at`, with erased bytes before it and after it in its pages."""
+    """Program data at `at`. The bytes before and after it in its pages stay erased."""
     page = at - at % outbox._page
     end = -(-(at + len(data) - page) // outbox._page)  # pages
     fill(outbox.buffer, end * outbox._page)
@@ -326,12 +326,12 @@ def program(outbox: "Outbox", block, at, data):
 
 
 def mark_at(outbox: "Outbox", place):
-    """Offset in the last block."""
+    """Returns the offset of this place in the last block."""
     return _BLOCK_BYTES - place * max(_HEADER, outbox._align) - _HEADER
 
 
 def find_marks(outbox: "Outbox"):
-    """(marks, the first free place for one; -1: none, or something else is there)."""
+    """Returns (marks, the first free place for one; -1: none, or something else is there)."""
     count, free = 0, -1
     for place in range(_MARKS):
         at = outbox._read(outbox.blocks - 1, mark_at(outbox, place))
@@ -341,13 +341,13 @@ def find_marks(outbox: "Outbox"):
         elif there == MARK:
             count += 1
         elif sum([bin(there[i] & MARK[i] ^ MARK[i]).count("1") for i in range(_HEADER)]) > 8:
-            return 0, -1  # a torn one has the bits that are 1 in the mark, but for a few
+            return 0, -1  # a torn mark has nearly all the bits that are 1 in the mark
     return count, free
 
 
 def _blank_or_foreign(outbox: "Outbox"):
     """BLANK also for what a cut leaves of format(): a mark, torn or not, and the first header torn;
-    after a second mark, the first block in any state."""
+    or, after a second mark, the first block in any state."""
     count, free = find_marks(outbox)
     for block in range(outbox.blocks):
         start, end = 0, _BLOCK_BYTES
@@ -355,7 +355,7 @@ def _blank_or_foreign(outbox: "Outbox"):
             start = _HEADER if count == 1 else end
         if block == outbox.blocks - 1 and free > 0:
             end = mark_at(outbox, free - 1)
-        outbox._head, outbox._limit = block, end  # _rest_is_blank() looks so far
+        outbox._head, outbox._limit = block, end  # _rest_is_blank() looks up to there
         if not outbox._rest_is_blank(block, start):
             return _FOREIGN
     return _BLANK

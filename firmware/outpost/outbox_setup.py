@@ -1,4 +1,4 @@
-"""What constructing an outbox needs: its table of fields, its buffer, the device behind a wrapper.
+"""Helps to construct an outbox: its table of fields, its buffer, the device behind a wrapper.
 Unloaded by mount(); the fields are made in `sectors.py`, `ring.py` and `outbox.py`.
 
 Allocation: the buffer, and 60 names for a moment.
@@ -17,26 +17,26 @@ _FIELDS = const(60)  # one more than 59 places hold
 
 
 def widen(outbox: "Outbox"):
-    """Grow the table of the outbox's fields to 59 places, by temporary fields, whose names the
-    interpreter has anyway.
+    """Grow the table of the outbox's fields to 59 places by adding temporary fields. Their names
+    are names that the interpreter has anyway.
 
     MicroPython finds fields by hash, and grows their table only when it is full, by a quarter. The
     46 fields would fill 46 of 47 places, and a name whose own place is taken is searched for
-    through most of them. A stored QoS 1 message takes 11,000 cycles less so
+    through most of them. This saves 11,000 cycles per stored QoS 1 message
     (host_tests/rigs/rp2040/cycles.py).
     """
     names = [name for name in builtins.__dict__ if name[0] != "_"][:_FIELDS]
     for name in names:
         setattr(outbox, name, None)
-    for name in reversed(list(outbox.__dict__)):  # from the last place on, most become free again
+    for name in reversed(list(outbox.__dict__)):  # from the last place: most become free again
         if name in names:
             delattr(outbox, name)
 
 
 def buffer_bytes(device, record_bytes, align, page_bytes):
-    """Whole pages for the largest record, from the last place in a page where it may begin.
+    """Returns the length of whole pages that hold the largest record, wherever in a page it begins.
 
-    Raises ValueError for a geometry that cannot be: see Outbox.
+    Raises ValueError for an impossible geometry: see Outbox.
     """
     # A divisor of a power of two is one itself.
     if not 4 <= align <= 256 or page_bytes < 4 or _BLOCK_BYTES % page_bytes or page_bytes % align:
@@ -50,13 +50,13 @@ def buffer_bytes(device, record_bytes, align, page_bytes):
 
 
 def views(buffer, page_bytes):
-    """[the first n pages of the buffer], n from 0."""
+    """Returns [a memoryview of the first n pages of the buffer], n from 0."""
     whole = memoryview(buffer)
     return [whole[:end] for end in range(0, len(buffer) + 1, page_bytes)]
 
 
 def direct(device):
-    """(device to read and program, its number of each block): a wrapper's own, or the device."""
+    """Returns (device to read and program, its number for each block): a wrapper's, or `device`."""
     if hasattr(device, "direct"):
         return device.direct()
     return device, range(device.ioctl(_BLOCK_COUNT, 0))

@@ -1,7 +1,7 @@
 """MQTT control packets, byte for byte. No state, no I/O, no allocation.
 
-The packets are those of MQTT 3.1.1 (OASIS; the functions name its sections) and 3.1 (IBM: WebSphere
-MQ Telemetry Transport, `../shared/seeds`). CONNECT is in `connect_packet.py`, SUBSCRIBE in
+The packets are those of MQTT 3.1.1 (OASIS; the functions name its sections) and 3.1 (IBM, the pages
+on WebSphere MQ Telemetry Transport). CONNECT is in `connect_packet.py`, SUBSCRIBE in
 `subscribing.py`.
 
 The put_…() functions write into the caller's buffer and return the offset after what they wrote.
@@ -29,9 +29,9 @@ def put_u16(buf, at, value):
 
 
 def put_header(buf, first, length):
-    """Fixed header at the start of buf: type and flags, then the remaining length.
+    """Put the fixed header at the start of buf: type and flags, then the remaining length.
 
-    7 bits a byte, lowest first (2.2.3).
+    7 bits per byte, lowest first (2.2.3).
     """
     buf[0] = first
     at = 1

@@ -1,5 +1,5 @@
-"""What a full outbox does other than refuse: drop the oldest messages, or keep the newest of each
-topic.
+"""What a full outbox may do instead of refusing: drop the oldest messages, or keep the newest of
+each topic.
 
 A policy is a class of outbox. `Outbox` refuses; `DropOldest` and `NewestPerTopic` are here, so that
 a board pays only for the one it uses. Both drop messages only at the old end of the ring, so
@@ -28,7 +28,7 @@ _SEQ_MASK = const(0x3FFFFFFF)
 
 
 class DropOldest(Outbox):
-    """When full, drops the messages of the oldest sector (39 of 88 bytes)."""
+    """When full, drops the messages of the oldest sector (39 messages of 88 bytes)."""
 
     def _make_room(self, size):
         while not Outbox._make_room(self, size):
@@ -37,8 +37,8 @@ class DropOldest(Outbox):
         return True
 
     def _clear_free(self, block):
-        """As Outbox does when it erases ahead. Of a full ring the oldest sector is dropped, so that
-        append() does not wait for an erase."""
+        """As Outbox does when it erases ahead. If the ring is full, the oldest sector is dropped
+        now, so that append() does not wait for an erase."""
         try:
             if self.blocks - len(self._out) > 2 and not self._is_free(block):
                 self._drop_sector()
@@ -57,37 +57,37 @@ class DropOldest(Outbox):
 
 
 class NewestPerTopic(Outbox):
-    """When full, drops messages of which a newer one has the same topic. The newest of each topic
-    is kept: written again at the young end under a new number. Topics beyond the first `topics` are
-    not distinguished: their messages are dropped with the oldest.
+    """When full, drops a message if a newer one has the same topic. The newest message of each
+    topic is kept: it is written again at the young end under a new number. Topics beyond the first
+    `topics` are not distinguished: their messages are dropped with the oldest.
 
-    Keeps two blocks spare, and two buffers for the record that it writes again. Refuses where a
-    round over the ring made no room, and where the last numbers would not suffice for the copies of
-    a sector. Mount reads every message held. For broker mode: in collector mode the number in a
-    payload must be the record's.
+    Keeps two blocks spare, and two buffers for the record that it writes again. Refuses when a
+    round over the ring made no room, and when the last numbers would not suffice for the copies of
+    a sector. Mount reads every held message. For broker mode only: in collector mode the number in
+    a payload must be the record's.
     """
 
     renumbers = True
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256, topics=16):
-        # The newest message of each topic: slot i, of _known used ones.
+        # The newest message of each topic: slot i of the first _known.
         self._topic_crc = array("i", [0] * topics)
         self._newest = array("i", [0] * topics)  # its number
         self._known = 0
-        # What a round over the ring left that made no room: the next number, the messages released
-        # up to there, the blocks out of the ring
+        # The state after a round over the ring that made no room: the next number, the messages
+        # released up to there, the blocks out of the ring
         self._stuck = array("i", (-1, 0, 0))
-        self._new_topic = self._new_payload = b""  # of the message that waits for the others
-        # Of the message that is being written again:
+        self._new_topic = self._new_payload = b""  # of the message that waits for the rescue
+        # The message that is being written again:
         self._kept_topic, self._kept_payload = bytearray(255), bytearray(record_bytes)
         Outbox.__init__(self, device, record_bytes, align, page_bytes)
         if self.blocks < 4 or topics * record_bytes > (self.blocks - 3) * (_BLOCK_BYTES // 2):
             raise ValueError("outbox: too few blocks for that many topics")
 
     def mount(self):
-        """As Outbox.mount(); then learn the newest message of each topic."""
+        """As Outbox.mount(), then finds the newest message of each topic."""
         status = Outbox.mount(self)
-        unproven, self._unproven = self._unproven, -1  # nothing is handed out yet
+        unproven, self._unproven = self._unproven, -1  # nothing is returned to the caller yet
         self._known = seq = 0
         self._stuck[0] = -1
         while status == _OK and self.load(seq) == _OK:
@@ -101,7 +101,7 @@ class NewestPerTopic(Outbox):
         return status
 
     def _put(self, first):
-        # None is spare after a cut, by another policy, for the shelf, or after a refusal.
+        # Maybe none is spare after a cut, another policy, a lent block, or a refusal.
         if not self._has_spare() and not self._make_room(_OVERHEAD) and first & 3 == _MESSAGE:
             self.refused += 1
             return _FULL
@@ -111,7 +111,7 @@ class NewestPerTopic(Outbox):
         return status
 
     def _crc_of_topic(self, at):
-        """Of the record at `at` in the buffer."""
+        """Returns the CRC of the topic of the record at `at` in the buffer."""
         return crc30(0, self.buffer, at + _PREFIX, at + _PREFIX + self.buffer[at + 1])
 
     def _learn(self, crc, seq):
@@ -120,7 +120,7 @@ class NewestPerTopic(Outbox):
             self._newest[slot] = seq
 
     def _slot(self, crc):
-        """The topic's slot, a new one while there is room; -1 when there is none."""
+        """Returns the topic's slot, a new one while there is room; -1 when there is none."""
         slot = 0
         while slot < self._known:
             if self._topic_crc[slot] == crc:
@@ -133,7 +133,7 @@ class NewestPerTopic(Outbox):
         return slot
 
     def _make_room(self, size):
-        """Whenever a spare block was opened, drop the oldest sector's messages, or write them
+        """Each time a spare block was opened, drop the oldest sector's messages, or write them
         again."""
         rounds = self.blocks
         while not Outbox._make_room(self, size) or not self._has_spare():
@@ -144,8 +144,8 @@ class NewestPerTopic(Outbox):
         return True
 
     def _is_stuck(self, rounds):
-        """To write messages again makes no room: all of them were, and nothing was stored, released
-        or given back since. Each refusal would cost an erase of every block."""
+        """True when writing messages again makes no room: all of them were, and nothing was stored,
+        released or given back since. Otherwise each refusal would erase every block."""
         stuck, released = self._stuck, self.oldest_seq
         acked = self.acked
         while acked:
@@ -156,8 +156,8 @@ class NewestPerTopic(Outbox):
         return stuck[0] == self.next_seq and stuck[1] == released and stuck[2] == len(self._out)
 
     def _has_spare(self):
-        """Two blocks after the head are free: if a power cut or a bad program ends the one that the
-        oldest sector is written into, there is another. A ring of fewer than four keeps one."""
+        """Two blocks after the head are free: if a power cut or a bad program ends the one into
+        which the oldest sector is written, there is another. Rings of fewer than four keep one."""
         block = self._after(self._head)
         if not self._is_free(block):
             return False
@@ -178,7 +178,7 @@ class NewestPerTopic(Outbox):
             at = self._next_record()
         self._topic = self._new_topic
         self._payload = self._new_payload
-        self._search(self.oldest_seq)  # what the flash lost of the sector's end is given up
+        self._search(self.oldest_seq)  # give up what the flash lost at the sector's end
 
     def _keep_or_drop(self, at, seq):
         slot = self._slot(self._crc_of_topic(at))
@@ -188,7 +188,7 @@ class NewestPerTopic(Outbox):
             self._newest[slot] = self.next_seq - 1
 
     def _write_again(self, at):
-        """Append the message at `at` in the buffer again. False: no room is left for it."""
+        """Append the message at `at` in the buffer again. False: there is no room for it."""
         first = u32(self.buffer, at)
         length = first >> 8 & 0xFF  # of the topic, then of the payload
         self._topic, self._payload = self._kept_topic, self._kept_payload

@@ -56,7 +56,7 @@ def is_blank(buf, at, end):
 
 
 def put_publish(tx, head, source, start, topic_length, length):
-    """See `memory.py`. `head` and the lengths are used up."""
+    """See `memory.py`. Changes `head` and the lengths."""
     tx[0] = head & 0xFF
     at = topic_length + length + (4 if head > 0xFF else 2)
     at = _put_length(tx, at)
@@ -115,7 +115,7 @@ def _payload_length(prefix):
 
 
 def _put_crc(buf, end, prefix):
-    crc = end - 12 - prefix[1] - _payload_length(prefix)  # the start yet: the frame is at 11 words
+    crc = end - 12 - prefix[1] - _payload_length(prefix)  # the start first: the frame has 11 words
     crc = crc30(u32(prefix, 12), buf, crc, end)
     _put_u32(buf, end, crc)
     _put_u32(prefix, 12, crc)
@@ -130,7 +130,7 @@ def holds_record(buf, prefix, at, topic, payload):
 
 
 def _pass_part(length, buf, at, source):
-    """at + length when buf holds source[:length] there; -1 when not, or when `at` is -1."""
+    """Returns at + length when buf holds source[:length] there; -1 when not, or if at is -1."""
     start = 0
     while at >= 0 and start < length:
         at = at + 1 if buf[at] == source[start] else -1

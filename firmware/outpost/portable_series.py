@@ -1,7 +1,7 @@
-"""The functions of a series' samples that take most of the time, in plain Python: replaces
+"""The most time-consuming functions of a series' samples, in plain Python: replaces
 `native_series.py` where there is no native emitter.
 
-See `series_bits.py`. The functions are small, because a frame may take 11 words.
+See `series_bits.py`. The functions are small, because a frame has at most 11 words.
 """
 
 from micropython import const
@@ -15,7 +15,7 @@ _AT = const(0)
 _END = const(1)
 _START = const(2)
 _CRC = const(3)
-_OF_PAGE = const(4)  # its bytes
+_OF_PAGE = const(4)  # bytes of a page
 _BLOCK = const(5)
 _LAST = const(6)
 
@@ -33,12 +33,12 @@ def check_of(buf, at, end, seed):
 
 
 def take(parts, clock, values):
-    """See `series_bits.py`. Here the caller looks at all of them."""
+    """See `series_bits.py`. False: the caller must handle every sample."""
     return False
 
 
 def put_sample(parts):
-    """See `series_bits.py`. Never called, since nothing was taken."""
+    """See `series_bits.py`. Never called, because take() takes nothing."""
     return 0
 
 
@@ -48,7 +48,7 @@ def program(tools, raw, sample, length):
     length = _put_check(where, sample, length >> 1, length & 1)
     if where[_AT] + length > where[_END]:
         return 1
-    tools = _laid(where, tools[1], sample, length)  # the pages from here on
+    tools = _laid(where, tools[1], sample, length)  # from here on, the pages
     raw.writeblocks(where[_BLOCK], tools, _page_of(where))
     raw.readblocks(where[_BLOCK], tools, _page_of(where))
     if not _holds(tools, where[_AT] % where[_OF_PAGE], sample, length):
@@ -59,13 +59,13 @@ def program(tools, raw, sample, length):
 
 
 def _put_check(where, sample, length, is_restart):
-    """Returns the length with it."""
-    check = where[_CRC] ^ where[_AT] - where[_START]  # its seed, at first
+    """Append the check. Returns the length with it."""
+    check = where[_CRC] ^ where[_AT] - where[_START]  # first its seed
     if is_restart:
         check = crc30(check, sample, 0, length)
     else:
         check = check_of(sample, 0, length, check)
-    is_restart = length + 2 + 2 * is_restart  # the end from here on
+    is_restart = length + 2 + 2 * is_restart  # from here on, the end
     while length < is_restart:
         sample[length] = check & 0xFF
         check >>= 8
@@ -78,7 +78,7 @@ def _page_of(where):
 
 
 def _laid(where, views, sample, length):
-    """The pages of a sample; the rest of them reads erased."""
+    """Returns the pages with the sample; the rest of them reads erased."""
     at = where[_AT] % where[_OF_PAGE]
     views = views[(at + length + where[_OF_PAGE] - 1) // where[_OF_PAGE]]
     fill(views, len(views))
@@ -87,7 +87,7 @@ def _laid(where, views, sample, length):
 
 
 def _holds(buf, at, sample, length):
-    """sample[:length] is at buf[at]."""
+    """True when sample[:length] is at buf[at]."""
     while length:
         length -= 1
         if buf[at + length] != sample[length]:
@@ -103,10 +103,10 @@ def move_samples(buf, at, place, ks):
 def put_bits(buf, at, value, size):
     """See `series_bits.py`."""
     while size:
-        count = min(8 - (at & 7), size)  # bits of this byte
+        count = min(8 - (at & 7), size)  # how many go into this byte
         size -= count
         at += count
-        count = (value >> size & (1 << count) - 1) << (-at & 7)  # they
+        count = (value >> size & (1 << count) - 1) << (-at & 7)  # those bits, in their place
         buf[at - 1 >> 3] |= count
     return at
 

@@ -32,10 +32,10 @@ TEXT = const(5)
 BINARY = const(6)
 PAIR = const(7)
 POSITIVE = const(8)  # 0 is a protocol error
-OFTEN = const(16)  # may be there more than once
+OFTEN = const(16)  # may occur more than once
 
-# There is no enhanced authentication: its two properties are none of a CONNECT here.
-# kind and where of property 0, 1, 2 ... 0x2A; kind 0: there is none
+# Enhanced authentication is not supported, so CONNECT may have neither of its two properties.
+# kind and where of property 0, 1, 2 ... 0x2A; kind 0: there is no such property
 TABLE = bytes((
     0, 0, 1, 6, 3, 6, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0,  # 0x00
     5, 6, 6, 6, 0, 0, 28, 12, 0, 0, 0, 0, 0, 0, 0, 0,  # 0x08
@@ -52,17 +52,17 @@ _CUT = const(0xFFFFFFF)  # beyond the end of any packet
 
 def check(buf, at, end, where):
     """See above. -0x81, malformed packet: unknown, or of another packet ("an Identifier which is
-    not valid for its packet type", 2.2.2.2), cut off, or no UTF-8 (1.5.4). -0x82, protocol error:
-    doubled, or a value that it must not have (by property, as in 3.2.2.3.3 and 3.2.2.3.4)."""
+    not valid for its packet type", 2.2.2.2), cut off, or not UTF-8 (1.5.4). -0x82, protocol error:
+    sent twice, or a value that it must not have (by property, as in 3.2.2.3.3 and 3.2.2.3.4)."""
     stop = number_end(buf, at, end)
     if stop < 0:
         return stop
-    at = stop + number(buf, at)  # the end of the properties, until the next two lines
+    at = stop + number(buf, at)  # for now, the end of the properties
     if at > end:
         return _MALFORMED
     end, at = at, stop
     while at < end:
-        stop = _kind(buf[at], where)  # a kind, in one line with its use the frame has 12 words
+        stop = _kind(buf[at], where)  # now a kind; inlined, the frame would have 12 words
         stop = value_end(buf, at + 1, end, stop)
         if stop < 0:
             return stop
@@ -75,7 +75,7 @@ def check(buf, at, end, where):
 
 
 def find(buf, at, end, wanted):
-    """See above. Stops at what breaks a rule."""
+    """See above. Stops at a property that breaks a rule."""
     while 0 <= at < end:
         if buf[at] == wanted:
             return at + 1
@@ -84,7 +84,7 @@ def find(buf, at, end, wanted):
 
 
 def _kind(one, where):
-    """0: unknown, or not in this packet."""
+    """Returns the kind; 0: unknown, or not in this packet."""
     if one > 0x2A or not TABLE[2 * one + 1] & where:
         return 0
     return TABLE[2 * one]
@@ -126,7 +126,7 @@ def _text_end(buf, at, end, is_text):
 
 
 def _is_text(buf, at, end):
-    """UTF-8 without NUL (1.5.4): in pieces between the two characters that no topic has."""
+    """UTF-8 without NUL (1.5.4). Checks the pieces between + and #, which no topic may contain."""
     start = at
     while at < end:
         if buf[at] == 0x23 or buf[at] == 0x2B:
@@ -138,8 +138,8 @@ def _is_text(buf, at, end):
 
 
 def number_end(buf, at, end):
-    """Offset after the variable byte integer at buf[at] (1.5.5), negative when it is cut off, or
-    has more bytes than it needs, or than four."""
+    """Returns the offset after the variable byte integer at buf[at] (1.5.5); negative when it is
+    cut off, has more bytes than it needs, or more than four."""
     stop = at
     while stop < end and stop < at + 4:
         stop += 1
@@ -149,7 +149,7 @@ def number_end(buf, at, end):
 
 
 def number(buf, at):
-    """The variable byte integer at buf[at], which number_end() has passed."""
+    """Returns the variable byte integer at buf[at], which number_end() has passed."""
     value = shift = 0
     while buf[at] > 127:
         value |= (buf[at] & 127) << shift
@@ -159,7 +159,7 @@ def number(buf, at):
 
 
 def room(size):
-    """The longest remaining length of a packet of `size` bytes."""
+    """Returns the longest remaining length of a packet of `size` bytes."""
     most, header = 127, 2
     while size - header > most:
         most = most << 7 | 127

@@ -22,13 +22,13 @@ _NONE = const(-1)
 
 
 class QueuedSession(DurableSession):
-    """Options as DurableSession. With `clean` the server keeps nothing, and every connect asks."""
+    """Options: see DurableSession. With `clean` nothing is queued, so every connect asks."""
 
     confirmation_qos = 1
 
     def __init__(self, outbox, client_id, topic, timeout_ms=10_000, **options):
         DurableSession.__init__(self, outbox, client_id, topic, timeout_ms, **options)
-        self._asked_seq = _NONE  # the message that goes alone; those after it wait for the answer
+        self._asked_seq = _NONE  # the message sent alone; those after it wait for the answer
 
     def _on_connected(self):
         self._asked_seq = _NONE
@@ -46,7 +46,7 @@ class QueuedSession(DurableSession):
         return DurableSession._hold(self, since_ms)
 
     def _replay(self):
-        """What was never sent is no question."""
+        """A message that was sent before goes alone, to ask for a confirmation."""
         is_repeat = self.outbox.oldest_seq < max(self.maybe_sent, self.high, self._exchanged)
         DurableSession._replay(self)
         if is_repeat:
@@ -58,7 +58,7 @@ class QueuedSession(DurableSession):
         return DurableSession._start_message(self)
 
     def _is_replay_due(self):
-        """Not before the question was answered, or had time to be."""
+        """Not before the message that went alone was answered, or had time to be."""
         if self._asked_seq >= 0:
             if elapsed_ms(self.now_ms, self._progress_ms) < _ANSWER_MS:
                 return False

@@ -41,8 +41,8 @@ _MOST_BYTES = const(16_383)
 
 
 class RamOutbox:
-    """slots: messages held at most, 1..16. record_bytes: topic and payload of the largest together,
-    1..16,383. Numbers begin at 0 with every boot, so it is for broker mode. Raises ValueError.
+    """slots: the most messages held, 1..16. record_bytes: the limit for topic and payload together,
+    1..16,383. Numbers begin at 0 at each boot: for broker mode. Raises ValueError.
     """
 
     renumbers = True
@@ -78,10 +78,10 @@ class RamOutbox:
         if self.next_seq - self.oldest_seq == self._slots:
             self.refused += 1
             return _FULL
-        # Steps, and fields: the frame must stay within 11 words.
+        # Single steps and fields keep the frame within 11 words.
         self.flags = flags
         self.payload_length = length
-        flags = self.next_seq % self._slots  # its slot from here on
+        flags = self.next_seq % self._slots  # from here on its slot
         self._heads[flags] = (self.flags << 8 | self.topic_length) << 14 | length
         flags = self.buffer = self._texts[flags]
         copy(flags, 0, topic, 0, self.topic_length)

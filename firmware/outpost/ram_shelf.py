@@ -11,10 +11,10 @@ _MOST_HELD = const(4)
 
 
 class RamShelf:
-    """What `shelf()` of a RamOutbox returns: as a Shelf (`shelf.py`), for four messages."""
+    """RamOutbox.shelf() returns this: a Shelf (`shelf.py`) for four messages."""
 
     def __init__(self, outbox):
-        self._outbox, self.seq = outbox, -1  # seq: of the message that load() found
+        self._outbox, self.seq = outbox, -1  # seq: number of the loaded message
         self._held = []  # (number, flags, length of the topic, topic and payload) of each message
 
     def put(self, seq):

@@ -21,7 +21,7 @@ _PROTOCOL_ERROR = const(-20)
 _FIRST = const(-7)  # _shift while the packet's first byte is awaited
 _TOO_LONG = const(28)  # _shift after four bytes of length that all announce another
 _BODY = const(35)  # _shift once the length is complete
-_CAME = const(2)  # owes: bytes came
+_CAME = const(2)  # in `owes`: bytes arrived
 
 
 def is_topic(buf, at, end):
@@ -57,8 +57,8 @@ class Reader:
 
     def __init__(self, rx_bytes):
         self.state = _CLOSED  # or CONNECTING (CONNECT is out), CONNECTED
-        self.owes = False  # bytes came (_CAME), or a packet was due: another may be due
-        self._answer = 0  # an answer that is due, first byte << 16 | packet identifier; 0: none is
+        self.owes = False  # bytes arrived (_CAME), or a packet was due: another may be due
+        self._answer = 0  # an answer that is due, first byte << 16 | packet identifier; 0: none
         self.buffer = bytearray(rx_bytes)  # the packet after its fixed header
         self.restart()
 
@@ -67,7 +67,7 @@ class Reader:
         self.first = 0  # first byte of the packet: type and flags
         self.length = 0  # remaining length of the packet, in bytes
         self.have = 0  # bytes of it that have arrived
-        self._seen = -1  # `have`, when the session looked last; -1: a packet has begun since
+        self._seen = -1  # `have` when the session last looked; -1: a packet has begun since
         self.is_between = True  # the last packet is complete, and none has begun
         self._shift = _FIRST  # 0 to 21: bits of the remaining length that have arrived
 
@@ -78,19 +78,19 @@ class Reader:
             return at
         while at < end:
             packet_id = puback_id(data, at, end) if self.is_between else 0
-            if packet_id and self.state == _CONNECTED:  # whole, as most are: it needs no feed()
+            if packet_id and self.state == _CONNECTED:  # whole, as most are: feed() is not needed
                 at += 4
                 self._on_puback(packet_id)
             else:
                 at = self._take(data, at, end)
-                if self.state == _CLOSED:  # by a handler of the application
+                if self.state == _CLOSED:  # a handler of the application closed it
                     return end
                 if at < 0 or self._answer:
                     break
         return at
 
     def _take(self, data, at, end):
-        """One packet, or what there is of it. As receive()."""
+        """Take one packet, or the part of it that is there. Returns as receive()."""
         self.owes = _CAME
         at = self.feed(data, at, end)
         if at < 0:
@@ -130,7 +130,7 @@ class Reader:
         if shift == _TOO_LONG:
             return -1
         if shift == _BODY:
-            end = min(end - at, self.length - self.have)  # now a count: 11 words of frame at most
+            end = min(end - at, self.length - self.have)  # now a count: the frame has 11 words
             self._keep(data, at, end)
             self.have += end
             self.is_between = self.have == self.length
@@ -138,7 +138,7 @@ class Reader:
         return at
 
     def _keep(self, data, at, count):
-        """data[at:at+count] belongs to the packet, `have` bytes from its start."""
+        """Keep data[at:at+count], which begins `have` bytes from the packet's start."""
         room = len(self.buffer) - self.have
         if room < count:
             if room > 0:
@@ -148,4 +148,4 @@ class Reader:
             copy(self.buffer, self.have, data, at, count)
 
     def _on_rest(self, data, at, count):
-        """As _keep(): of these bytes the buffer has no room for the last ones."""
+        """As _keep(); the buffer has no room for the last of these bytes."""

@@ -31,10 +31,10 @@ class Ring(Sectors):
     _out = ()  # blocks that are not in the ring: the bad ones, and those that are lent
     lent = ()  # of these, the blocks that mount() found lent: see `shelf.py`
     _is_worn_out = False  # fewer than two blocks work: nothing is stored
-    _failed_block = -1  # in it a sector could not be opened, once
+    _failed_block = -1  # the block in which a sector could not be opened, once
     # What mount() could not be sure of, bit by bit. 1: the block after the head may hold a torn
-    # sector; 2: the head's header may be torn, and read differently later; 4: that block is why
-    # numbers were passed over, so it stays until a sector has the new ones.
+    # sector; 2: the head's header may be torn, and read differently later; 4: because of that block
+    # numbers were skipped, so it stays until a sector has the new ones.
     _doubt = 0
 
     def __init__(self, device, record_bytes, align, page_bytes):
@@ -53,7 +53,7 @@ class Ring(Sectors):
         return self._offset + size <= self._limit or self._open_sector()
 
     def _resume(self):
-        """The first record since mount(): look once more whether its place is erased."""
+        """Before the first record since mount(): check again that its place is erased."""
         if self._doubt:
             try:
                 from outpost import outbox_mount
@@ -76,14 +76,14 @@ class Ring(Sectors):
         if self._failed_block >= 0 and self._failed_block != block:
             self._failed_block = -1
         self._follow_head()
-        if self._cursor_block == block:  # it was at the end of what was read and freed
+        if self._cursor_block == block:  # its messages were read and released
             self._cursor_seq = -1
         if self.oldest_seq == self.next_seq:
             self._tail = block
         self._sector_no = (self._sector_no + self._has_header) & _SEQ_MASK
         self._head = block
         self._first_seq = self.next_seq
-        self._has_header = False  # it goes out with the first record, in one program
+        self._has_header = False  # it is programmed together with the first record
         self._offset = max(_HEADER, self._align)
         self._limit = _BLOCK_BYTES
         return True
@@ -98,7 +98,7 @@ class Ring(Sectors):
                 block = self._after(block)
                 if block == self._head or not self._is_free(block):
                     return -1
-            # else use this block again, since the sector before must stay
+            # else reuse this block, because the sector before must stay
             if self._ready == block or self._clear(block):
                 return block
 
@@ -120,8 +120,8 @@ class Ring(Sectors):
         return True
 
     def _first_of(self, block):
-        """first_seq of a sector from tail to head; of the next one when the flash has lost its
-        header."""
+        """Returns first_seq of a sector from tail to head, or that of the next sector when the
+        flash has lost its header."""
         while block != self._head:
             if block not in self._out and self._load_header(block):
                 return u32(self.buffer, 16)
@@ -156,8 +156,8 @@ class Ring(Sectors):
     # --- Blocks that are left out ---
 
     def _clear(self, block):
-        """Erase a block that holds nothing, and look whether it is erased. False: it is not, after
-        two attempts, and left out."""
+        """Erase a block that holds nothing, and check that it is erased. False: two attempts
+        failed, so the block is left out."""
         if self._is_cleared(block) or self._is_cleared(block):
             self._ready = block
             return True
@@ -175,7 +175,7 @@ class Ring(Sectors):
         return False
 
     def _leave_out(self, block):
-        """A bad block is not used any more. The ring needs two others."""
+        """Stop using a bad block. The ring needs two others."""
         if self.blocks - len(self._out) < 3:
             self._is_worn_out = True
         elif block not in self._out:
@@ -183,8 +183,8 @@ class Ring(Sectors):
             self.left_out += 1
 
     def _note_failure(self):
-        """A program failed. The second time that a sector cannot be opened in a block, the block is
-        left out."""
+        """Count a failed program. If a sector cannot be opened in a block for the second time, the
+        block is left out."""
         self.storage_errors += 1
         if not self._has_header:
             if self._failed_block == self._head:

@@ -10,7 +10,7 @@ programs.
 Little endian. The sequence number of a record is not stored: it is first_seq plus the number of
 messages before it. It salts the CRC together with the header's CRC, so that a record left over from
 an earlier use of the block is not valid. A header survives any one flipped bit, because its CRC
-tells which one it is. Every byte: `firmware/OUTBOX_FORMAT.md`.
+identifies the bit. Every byte: `firmware/OUTBOX_FORMAT.md`.
 Must not know which messages are held, and which sectors may be erased (`outbox.py`).
 
 Allocation: construction only. Every integer stays below 2^30 and every frame within 11 words,
@@ -37,21 +37,21 @@ _ERASE = const(6)
 
 
 class Sectors:
-    """The flash side of the outbox: reads and checks headers and records, programs those of the
-    head sector, the one that records are appended to.
+    """The flash side of the outbox: reads and checks headers and records, and programs those of the
+    head sector, to which records are appended.
 
-    Programs and reads go to _raw: the device, or the one that its direct() names, which has block
-    _place[n] for the ring's block n. Erases go to _device, since a pinned device checks before the
-    first one that the block still belongs to its file. A record from number _cursor_end on was
-    given up, because its program failed, and the number used again in the next sector.
+    Programs and reads go to _raw: the device, or the one that its direct() returns, which has block
+    _place[n] for the ring's block n. Erases go to _device, because a pinned device checks before
+    the first one that the block still belongs to its file. A record with number _cursor_end or
+    higher was given up: its program failed, and the next sector uses the number again.
     """
 
-    # What is wrong with the newest sector, as mount() found it:
-    damaged = 0  # places of it where a record does not check, yet a valid one follows
-    sealed_torn = 0  # 1: its end is torn, so nothing more is appended to it
+    # Faults of the newest sector, as mount() found them:
+    damaged = 0  # places where a record is invalid, yet a valid one follows
+    sealed_torn = 0  # 1: its end is torn, so nothing more is appended
     mended = 0  # headers of which one bit had flipped, or that were read from their copy
-    _mended_block = -1  # the last of them
-    # The greatest byte 3 of a header that this class can read; its kinds of record are the rest.
+    _mended_block = -1  # the block of the last of them
+    # The highest byte 3 of a header that this class reads; bits above align_log2 are record kinds.
     _header_bits = 0xF
 
     def __init__(self, device, record_bytes, align, page_bytes):
@@ -66,7 +66,7 @@ class Sectors:
         self.acked = 0  # bit i: message oldest_seq + 1 + i is acknowledged
         self.boot = 0  # boot count
         # The message in `buffer`; its payload follows its topic.
-        self.loaded_seq = -1  # its number; -1: none, and the next four say nothing
+        self.loaded_seq = -1  # its number; -1: none, and the next four have no meaning
         self.flags = 0  # QoS << 4 | RETAIN << 6
         self.topic_at = 0  # offset in `buffer`
         self.topic_length = self.payload_length = 0  # bytes
@@ -75,11 +75,11 @@ class Sectors:
         self._sector_no = 0
         self._first_seq = 0  # number of its first message
         self._salt = 0  # CRC of its header
-        self._offset = _BLOCK_BYTES  # its next free byte; 4,096: nothing is appended any more
-        self._limit = _BLOCK_BYTES  # its records end here; negative: it is to be looked at first
+        self._offset = _BLOCK_BYTES  # its next free byte; 4,096: nothing more is appended
+        self._limit = _BLOCK_BYTES  # where its records end; negative: to be checked first
         self._has_header = True  # False: its header goes out with its first record
         # The cursor, at the next record to read:
-        self._cursor_seq = -1  # its number; -1: the cursor is nowhere
+        self._cursor_seq = -1  # its number; -1: the cursor has no position
         self._cursor_block = self._cursor_offset = 0
         self._cursor_salt = 0  # CRC of that sector's header
         self._cursor_end = 0  # first number of the sector after it
@@ -91,7 +91,7 @@ class Sectors:
         self.record_bytes = record_bytes  # the largest record: topic + payload + 16
         self._align = align  # a record starts on a multiple of this, in bytes
         self._page = page_bytes  # programs and reads are multiples of this, in bytes
-        # Of the record that is being written, or was last:
+        # The record that is being written, or was written last:
         self._prefix = bytearray(_OVERHEAD)  # what precedes its topic; its CRC
         self._topic = self._payload = b""
         self._filled = 0  # bytes of `buffer` that the last read filled
@@ -122,7 +122,7 @@ class Sectors:
     # Read
 
     def _rest_is_blank(self, block, offset):
-        """All from `offset` on is erased; in the head sector, up to the copy of its header."""
+        """True when all from `offset` on is erased; in the head, up to the copy of its header."""
         end = abs(self._limit) if block == self._head else _BLOCK_BYTES
         while offset < end:
             at = self._read(block, offset)
@@ -141,7 +141,7 @@ class Sectors:
         if is_blank(self.buffer, 0, _HEADER):
             return False
         if not self._mend_header(magic) and not self._load_copy(block, magic):
-            self.buffer[0] = 0  # other than in an erased block, whatever the copy's place has
+            self.buffer[0] = 0  # so that it does not look erased, whatever the copy's place has
             return False
         if self._mended_block != block:
             self._mended_block = block
@@ -156,8 +156,8 @@ class Sectors:
         return u32(buf, _HEADER_CRC_AT) == crc30(0, buf, 0, _HEADER_CRC_AT)
 
     def _mend_header(self, magic):
-        """True when one bit, turned back, makes a valid header of the start of the buffer. No
-        second one does, since two headers differ in four bits at least."""
+        """True when flipping one bit back makes a valid header of the start of the buffer. No
+        second bit does, because two headers differ in four bits at least."""
         buf = self.buffer
         bit = u32(buf, 0) & 0xFFFF ^ magic
         if bit & (bit - 1):  # two wrong bits in the magic alone
@@ -173,12 +173,12 @@ class Sectors:
 
     def _load_copy(self, block, magic):
         """True when the block ends with a copy of its header."""
-        block = self._read(block, self._copy_at())  # from here on where it is in the buffer
+        block = self._read(block, self._copy_at())  # from here on the copy's offset in the buffer
         copy(self.buffer, 0, self.buffer, block, _HEADER)
         return self._is_header(magic)
 
     def _copy_at(self):
-        """Where in a sector the copy of its header is, if it has one."""
+        """Returns the offset in a sector of the copy of its header, if it has one."""
         return _BLOCK_BYTES - max(_HEADER, self._align)
 
     def _fits(self, at, salt):
@@ -194,12 +194,12 @@ class Sectors:
     def _next_record(self):
         """Read the record at the cursor, or the next one after damage; the cursor moves past it.
 
-        Returns where it is in the buffer; -1: the sector has no further one, and the cursor stays.
-        After damage it is looked for at every place that is not erased; some messages may be
-        lost there: torn in as many boots, whole for a while, and read differently now.
+        Returns its offset in the buffer; -1: the sector has no further record, and the cursor
+        stays. After damage every place that is not erased is searched. Up to 7 messages may be lost
+        there: torn in as many boots, whole for a while, and read differently now.
         """
         offset = self._cursor_offset
-        last = self._cursor_seq  # the only number valid here: more, and a damaged kind might pass
+        last = self._cursor_seq  # the only number valid here: with more, a damaged kind might pass
         while offset < _BLOCK_BYTES and self._cursor_seq != self._cursor_end:
             at = self._read(self._cursor_block, offset)
             seq = self._cursor_seq
@@ -218,7 +218,7 @@ class Sectors:
         return -1
 
     def _count_erased(self, at):
-        """Bytes from `at` on, up to where a record may begin."""
+        """Returns the number of bytes from `at` to where a record may begin."""
         start = at
         if is_blank(self.buffer, at, self._filled):
             at = self._filled
@@ -266,7 +266,7 @@ class Sectors:
         self._offset = _BLOCK_BYTES
         self._raw.writeblocks(self._place[self._head], first, page)
         self._raw.readblocks(self._place[self._head], first, page)
-        if not page and not self._has_header:  # another one: the block did not give it up
+        if not page and not self._has_header:  # the block may still have its old header
             if not self._is_header(_MAGIC) or u32(self.buffer, _HEADER_CRC_AT) != self._salt:
                 return False
             self._has_header = True

@@ -46,12 +46,12 @@ _DAY_MS = const(86_400_000)
 _FIRST_K = const(3)  # before a record has shown a better one
 _SETS_CLOCK = const(2)  # the flag of an uptime
 
-# Of the outbox's `where`: see `series_bits.py`.
+# Indexes into the outbox's `where`: see `series_bits.py`.
 _AT = const(0)
 _END = const(1)
 _START = const(2)
 _LAST = const(6)
-# Of `since`; the day is 0 where it is not known.
+# Indexes into `since`; the day is 0 when it is not known.
 _ON_DAY = const(0)
 _AT_MS = const(1)
 _UP_DAY = const(2)
@@ -60,42 +60,42 @@ _MAX_AGE_MS = const(5)
 
 
 class Series:
-    """outbox: mounted. device: as in the topic. columns: (name, unit, exponent) of each, bytes and
-    -9..9; 1 to 16.
+    """outbox: mounted. device: as in the topic. columns: 1 to 16 of (name, unit, exponent): bytes,
+    bytes, and -9..9.
 
     step_ms: times are rounded down to it, from the record's start; the jitter of a loop then costs
-    nothing. max_age_s: a record is closed when it is so old, at the next add() or poll(); at most
-    11 days. record_bytes: of a record in flash, at most the outbox's; less is reserved where the
-    record before was closed with less in it. Raises ValueError.
+    nothing. max_age_s: a record of this age is closed at the next add() or poll(); at most 11 days.
+    record_bytes: size of a record in flash, at most the outbox's; less is reserved if the record
+    before was closed with less in it. Raises ValueError.
     """
 
     def __init__(self, outbox, topic, device, columns, step_ms=1, max_age_s=600, record_bytes=4096):
         _check(outbox, topic, device, columns, step_ms, max_age_s)
         count = len(columns)
-        # What a sample takes is made first: it then has the place that its hash names.
+        # The fields that a sample uses come first, so that each gets the place its hash names.
         self._outbox = outbox
         # Methods in fields are found without a search through the classes.
         self.add, self._extend = self.add, outbox.extend
         self._sample = bytearray(8 * (count + 1) + 12)
-        # Its codes, and what they go on from: see `series_bits.py`.
+        # Its codes, and the state that they continue from: see `series_bits.py`.
         self._state = array("i", [0] * (3 * count + 6))
         self._since = array("i", (0, 0, 0, 0, step_ms, max_age_s * 1000, count))
         self._ks = bytearray([0] + [_FIRST_K] * count)
         self._parts = self._state, self._since, self._ks, self._sample
         self._full = (1 << count) - 1 << 5 | count  # shape of a sample with nothing missing
         self._now = 2 * count + 4  # place in _state of the new sample
-        self._is_restart = False  # the sample that was coded last
+        self._is_restart = False  # of the sample that was coded last
         self._topic, self._count, self.step_ms = topic, count, step_ms
-        self.refused = 0  # samples that add() returned no OK for
+        self.refused = 0  # samples for which add() did not return OK
         # The header: fixed fields, device, columns, and maybe an uptime.
         self._header = _header_of(device, columns)
         self._columns_at = _FIXED + len(device)
         self._with_uptime = False
-        self._stream = b""  # the outbox's, as the header has it
+        self._stream = b""  # the outbox's, as in the header
         self._mask = -outbox._align  # room begins and ends where a record may
         self._record_bytes = min(record_bytes, outbox.record_bytes) & self._mask
-        self._room = 0  # bytes for samples of the record that was begun last
-        self._is_full = False  # the last record was
+        self._room = 0  # bytes for samples in the latest record
+        self._is_full = False  # the latest record was full
         self._blank = bytes(len(self._sample))
         self._header += self._blank  # where the first sample goes; its length with an uptime:
         self._header_bytes = len(self._header) - len(self._blank)
@@ -104,11 +104,11 @@ class Series:
 
     def add(self, clock, values):
         """Store a sample: OK, FULL, BUSY, STORAGE; TOO_BIG: a value is not within 30 bits. clock:
-        day (0: it is not set), ms, up_day, up_ms, brought up to now. values: an integer or None
-        for each column, and perhaps more; with None for all columns there is nothing to store.
+        day (0: it is not set), ms, up_day, up_ms, brought up to now. values: an integer or None for
+        each column, and perhaps more; if all columns have None, nothing is stored.
 
-        Power cut inside: the sample is whole or absent. Returned OK: it survives. STORAGE: it may
-        be on flash, but nothing is promised.
+        Power cut during the call: the sample is whole or absent. After OK it survives. After
+        STORAGE it may be in flash, but that is not guaranteed.
         """
         outbox = self._outbox
         if outbox._owner is self and not outbox._busy and take(self._parts, clock, values):
@@ -125,26 +125,26 @@ class Series:
         return status
 
     def poll(self, clock, ahead_ms=0):
-        """Close the record if it is too old, or will be in so many ms, less than 2^29."""
+        """Close the record if it is too old, or will be in ahead_ms, which is less than 2^29."""
         if self.is_open() and self._is_old(clock, ahead_ms):
             self.close()
 
     def is_nearly_full(self):
-        """The open record has no room for two more samples like the last one."""
+        """True when the open record has no room for two more samples like the last one."""
         where = self._outbox.where
         return self.is_open() and where[_END] - where[_AT] < 2 * where[_LAST]
 
     def close(self):
-        """What was taken is a message now. Before sleep, and when somebody waits for it."""
+        """Make the samples so far a message: before sleep, and when somebody waits for it."""
         if self.is_open():
             self._outbox.close_series()
 
     def is_open(self):
-        """A record takes samples; False after close(), and after any other message."""
+        """True while a record takes samples; False after close(), and after any other message."""
         return self._outbox._owner is self
 
     def _take(self, values):
-        """Which values are there, as bits; OK when none is; TOO_BIG."""
+        """Returns a bit for each value that is there; OK: none is; TOO_BIG."""
         state = self._state
         at = self._now
         mask = i = 0
@@ -170,7 +170,7 @@ class Series:
         return self._begin(clock, shape)
 
     def _go_on(self, clock, shape):
-        """The record has no room for the sample, which begins another one."""
+        """The record has no room for the sample, so the sample begins another record."""
         self._is_full = True
         return self._begin(clock, shape)
 
@@ -182,7 +182,7 @@ class Series:
         return days * _DAY_MS + clock.up_ms - since[_UP_MS] >= since[_MAX_AGE_MS] - ahead_ms
 
     def _set_time(self, clock):
-        """Of the sample, in steps since the record's start. False: the record cannot have it."""
+        """Set the sample's time, in steps since the record's start. False: out of its range."""
         since = self._since
         if self._is_old(clock) or (clock.day > 0) != (since[_ON_DAY] > 0):
             return False
@@ -197,20 +197,20 @@ class Series:
         return -_LIMIT <= days < _LIMIT
 
     def _begin(self, clock, shape):
-        """The sample is the first of a new record."""
+        """Begin a new record with this sample."""
         self._learn()
         self._start(clock)
         return self._open(self._put_first(shape))
 
     def _put_first(self, shape):
-        """The first sample, a restart, goes behind the header. Returns the length of both."""
+        """Put the first sample, a restart, after the header. Returns the length of both."""
         self._state[self._now] = 0
         self._state[self._count + 2] = 0  # it is a restart
         shape = self._put_codes(shape) + 7 >> 3  # its bytes
         return copy(self._header, self._header[2], self._sample, 0, shape)
 
     def _open(self, length):
-        """Status of a record with the first `length` bytes of _header."""
+        """Open a record with the first `length` bytes of _header. Returns a status."""
         status = _STORAGE
         tries = 5
         while tries:
@@ -218,18 +218,18 @@ class Series:
             status = self._try(length)
             if status == _OK or (status != _STORAGE and tries == 5):
                 break
-            status = _STORAGE  # also where no room is left for another try: it may be on flash
+            status = _STORAGE  # also if there is no room for another try: it may be in flash
             tries -= 1
         self._is_full = False
         return status
 
     def _size(self, length):
-        """Of a record with `length` bytes of header and first sample, padding included."""
+        """Size of a record with `length` bytes of header and first sample, padding included."""
         return -(-_OVERHEAD - len(self._topic) - length & self._mask)
 
     def _next_room(self, most):
-        """Bytes for samples. A record that was closed before it was full may have wasted most of
-        its room; else what the newest sector has left is taken, if that is at least half."""
+        """Returns how many bytes to reserve for samples: as many as the last record used, if it was
+        closed early; else all that the newest sector has left, if that is at least half."""
         outbox = self._outbox
         where = outbox.where
         if where[_START] and not self._is_full:
@@ -252,8 +252,8 @@ class Series:
         return status
 
     def _learn(self):
-        """k of each code, by the record that was written last: the mean length of its numbers. That
-        is within 1 % of the best k, also where there are spikes."""
+        """Set k of each code to the mean length of its numbers in the latest record. That is within
+        1 % of the best k, also where there are spikes."""
         samples = self._state[self._count + 2] - 1  # those that were coded
         at = self._count + 3
         i = 0
@@ -264,7 +264,7 @@ class Series:
             i += 1
 
     def _start(self, clock):
-        """The record's start."""
+        """Take the record's start from the clock."""
         is_set = clock.day > 0
         self._with_uptime = self._with_uptime or not is_set
         since = self._since
@@ -305,7 +305,7 @@ class Series:
             at += 3 + header[at + 2] + (header[at + 1] >> 4)
 
     def _put_codes(self, shape):
-        """The sample. Returns its length in bits."""
+        """Encode the sample. Returns its length in bits."""
         copy(self._sample, 0, self._blank, 0, len(self._blank))
         self._is_restart = not is_near(self._state, shape)
         at = 0
@@ -324,14 +324,14 @@ class Series:
         return put_bits(self._sample, k, shape >> 5, self._count)
 
     def _fill_up(self, bits):
-        """Fill the sample's last byte up. Returns twice its length, plus 1 if it is a restart."""
+        """Pad the sample's last byte. Returns twice its length, plus 1 if it is a restart."""
         end = bits + 7 >> 3
         self._sample[end - 1] |= (1 << (-bits & 7)) - 1
         return end << 1 | self._is_restart
 
 
 def _digit(character):
-    """Of a lower-case hex digit."""
+    """Returns the value of a lower-case hex digit."""
     return character - 48 if character < 58 else character - 87
 
 
@@ -361,7 +361,7 @@ def _check_texts(topic, device, columns):
 
 
 def _header_of(device, columns):
-    """All of it but what _put_header() fills in."""
+    """Returns the header, except for what _put_header() fills in."""
     header = bytearray(_FIXED)
     header[0], header[1] = 0xF5, 1
     header[29], header[30] = len(columns), len(device)

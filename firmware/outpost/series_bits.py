@@ -28,13 +28,13 @@ In machine code:
 check_of(buf, at, end, seed) -> the check of the sample buf[at:end]: low 7 bits of its CRC << 8 |
 how many of its bits are 0, modulo 256.
 
-take(parts, clock, values) -> True: the new sample is in `state`, nothing is missing, and codes do
-for it. False: the caller must look at it. That is so on another day than the record's start, while
-the clock is not set, and where a difference is too large for a code. parts: `state`, `since`, `ks`,
-a buffer. since array("i"): day, ms, up_day and up_ms that the record begins at, step_ms, its
-longest age in ms, n.
+take(parts, clock, values) -> True: the new sample is in `state`, nothing is missing, and codes
+suffice for it. False: the caller must handle it, because the day is not that of the record's start,
+the clock is not set, or a difference is too large for a code. parts: `state`, `since`, `ks`, a
+buffer. since array("i"): day, ms, up_day and up_ms at which the record begins, step_ms, its longest
+age in ms, n.
 
-put_sample(parts) -> twice the bytes of the sample that was taken, which is the last then.
+put_sample(parts) -> twice the bytes of the sample that was taken, which is then the last one.
 
 program(tools, raw, sample, length) -> OK: the sample is on flash with its check, and where[0] after
 it; 1: there is no room for it; STORAGE: it did not read back. length: twice its bytes, plus 1 if it
@@ -46,10 +46,10 @@ put_bits(buf, at, value, size) -> at + size; value within 30 bits. take_bits(buf
 value. bit_length(value) -> bits. put_wholes(buf, at, state, shape) -> end: the numbers of a
 restart. pass_wholes(buf, at, end, shape): as pass_codes().
 
-move_samples(buf, at, place, ks) -> where to look on: moves samples that check, from byte `at` on,
-down to bit place[0], and place[0] on. It may stop before any; it does so at what has a mark, or
-does not check. place array("i"): target, end of the room, its start, seed, columns, bits of the
-first two bytes that follow a mark, the mark.
+move_samples(buf, at, place, ks) -> where to continue: moves samples that check, from byte `at` on,
+down to bit place[0], and moves place[0] on. It may stop before any sample; it stops at one that has
+a mark, or does not check. place array("i"): target, end of the room, its start, seed, columns, bits
+of the first two bytes that follow a mark, the mark.
 """
 
 # pyright: reportArgumentType=false
@@ -61,8 +61,8 @@ from micropython import const
 try:
     from outpost import native_series as kind
 
-    # Frozen, it may read another constant: see `checksum.py`. And on 64 bits a negative number is
-    # read as a large one.
+    # When frozen, it may read a wrong constant: see `checksum.py`. And on 64 bits it reads a
+    # negative number as a large one.
     if kind.check_of(b"123", 0, 3, 0) != 0x520E:
         raise ValueError
     if kind.put_wholes(bytearray(9), 0, array("i", (0, 0, 0, 0, 0, 0, 0, -1)), 33) != 11:
@@ -77,7 +77,7 @@ put_bits, take_bits, bit_length = kind.put_bits, kind.take_bits, kind.bit_length
 put_wholes, pass_wholes = kind.put_wholes, kind.pass_wholes
 
 
-# While columns are gone through, the present one's index is in `shape` too: 0 is the time.
+# A loop over the columns keeps the present index in `shape` too: 0 is the time.
 _ONE = const(1 << 21)
 _NEAR = const(1 << 28)
 

@@ -59,22 +59,22 @@ _BLOCK = const(5)
 
 
 def any_check_of(buf, at, end, seed, is_restart):
-    """The check that follows the sample buf[at:end]: 4 bytes, or 2."""
+    """Returns the check that follows the sample buf[at:end]: 4 bytes for a restart, else 2."""
     return crc30(seed, buf, at, end) if is_restart else check_of(buf, at, end, seed)
 
 
 class _Gather:
-    """Makes the message of the record that was loaded."""
+    """Builds the message of the loaded record."""
 
     def __init__(self):
         self.buffer = bytearray()
         self.place = array("i", (0, 0, 0, 0, 0, 0, 0))
         self.ks = bytearray(_MOST_COLUMNS + 1)  # k of each code
         self.shape = self.mark_bits = 0
-        self.is_lost = False  # from here on a sample must be a restart
+        self.is_lost = False  # a sample was lost: the next must be a restart
 
     def gather(self, outbox):
-        """Move the samples that check together, up to the header."""
+        """Move the valid samples together, right after the header."""
         self.buffer = outbox.buffer
         place = self.place
         at = outbox.topic_at + outbox.topic_length
@@ -100,7 +100,7 @@ class _Gather:
         outbox.payload_length = self._end() - outbox.topic_at - outbox.topic_length
 
     def _end(self):
-        """Where the message ends, its last byte filled up with 0."""
+        """Returns where the message ends; fills its last byte up with 0."""
         end = self.place[_TARGET]
         if end & 7:
             self.buffer[end >> 3] &= 0xFF00 >> (end & 7) & 0xFF
@@ -122,7 +122,7 @@ class _Gather:
             at += 3 + buf[at + 2] + (buf[at + 1] >> 4)
 
     def _move(self, at):
-        """Move the sample at `at`, if there is one. Returns where to look on."""
+        """Move the sample at `at`, if there is one. Returns where to continue."""
         bits = self._bits(at << 3)
         end = self._checked(at, bits)
         self.is_lost = not end
@@ -133,8 +133,8 @@ class _Gather:
         return at + 1
 
     def _bits(self, at):
-        """Twice the length of the sample at bit `at`, plus 1 if it is a restart; 0: there is
-        none."""
+        """Returns twice the length of the sample at bit `at`, plus 1 if it is a restart; 0: there
+        is none."""
         start = at
         if not self._has_mark(at):
             at = pass_codes(self.buffer, at, self.place[_ROOM_END] << 3, self.ks, self.shape)
@@ -153,13 +153,13 @@ class _Gather:
         return at and at - start << 1 | is_restart
 
     def _has_mark(self, at):
-        # No sample is so near the end.
+        # No sample fits so near the end.
         if at + self.mark_bits + self.place[_COLUMNS] >= self.place[_ROOM_END] << 3:
             return False
         return take_bits(self.buffer, at, self.mark_bits) == self.place[_MARK_IS]
 
     def _checked(self, at, bits):
-        """Where the sample's check ends; 0: it does not fit, or there is no sample."""
+        """Returns where the sample's check ends; 0: it does not match, or there is no sample."""
         if not bits or (self.is_lost and not bits & 1):
             return 0
         end = at + ((bits >> 1) + 7 >> 3)
@@ -176,16 +176,16 @@ class _Gather:
 
 
 class InPlace:
-    """What an outbox needs to hold series. over() puts it before a class of outbox.
+    """Adds series to an outbox. over() puts it before a class of outbox.
 
-    While a record is open, next_seq is its own number, which flash has used and nobody has seen.
+    While a record is open, next_seq is its own number, which flash has used and no one has seen.
     """
 
     _base = None  # the class of outbox
-    # Times that a record was read without its last samples, since record_bytes is too small for it.
-    # They go with it when it is released.
+    # How often a record was read without its last samples, because record_bytes is too small for
+    # it. Those samples are lost when it is released.
     cut_short = 0
-    reprograms = False  # its flash takes several programs in a page
+    reprograms = False  # its flash allows several programs per page
     _header_bits = 0x1F
     _is_marked = False  # the head sector's header says that it may hold a series
     _gather = None
@@ -206,10 +206,10 @@ class InPlace:
         return self._base.mount(self)
 
     def close_series(self):
-        """The open record, if any, is a message from now on."""
+        """Make the open record, if any, a message."""
         if self._owner:
             self._owner = None
-            if self._cursor_seq == self.next_seq:  # it stands after the record
+            if self._cursor_seq == self.next_seq:  # the cursor is after the record
                 self._cursor_offset = self._record_at
             self.next_seq += 1
 
@@ -226,7 +226,7 @@ class InPlace:
                 return _FULL
         status = self.reserve(length)
         if status == _OK and not self._takes_series():
-            self._offset = _BLOCK_BYTES  # a sector from before
+            self._offset = _BLOCK_BYTES  # this sector may not hold series
             status = self.reserve(length)
         return status
 
@@ -239,7 +239,7 @@ class InPlace:
         return self._is_marked or not self._has_header
 
     def begin(self, topic, header, length):
-        """Program the record, but for its samples. False: it did not read back."""
+        """Program the record without its samples. False: it did not read back."""
         self._topic = topic
         self._payload = header
         self._record_size = -(-_OVERHEAD - len(topic) - length & -self._align)  # rounded up
@@ -254,13 +254,13 @@ class InPlace:
         where[_END] = self._offset
         self._saved_oldest = self.oldest_seq
         self._saved_acked = self.acked
-        self.loaded_seq = -1  # its samples come yet
+        self.loaded_seq = -1  # its samples are still to come
         return True
 
     def extend(self, length):
-        """Program the sample in `sample` and its check into the room. length: as program() has it.
-        OK; 1: the room is too small; STORAGE: it did not read back, and the sector takes no
-        more."""
+        """Program the sample in `sample` and its check into the room. length: as for program(). OK;
+        1: the room is too small; STORAGE: it did not read back, and nothing more is appended to the
+        sector."""
         self.loaded_seq = -1
         self._busy = True
         try:
@@ -269,7 +269,7 @@ class InPlace:
             length = _STORAGE
         except BaseException:
             self._busy = False
-            self.close_series()  # whose samples go on from one that may not be there
+            self.close_series()  # its next sample would continue from one that may be missing
             raise
         self._busy = False
         if length == _STORAGE:
@@ -278,7 +278,7 @@ class InPlace:
             self._offset = _BLOCK_BYTES
         return length
 
-    # --- What the outbox does otherwise ---
+    # --- What replaces the outbox's own methods ---
 
     def _put(self, first):
         if first & 0x1F == _RECORD:
@@ -295,7 +295,7 @@ class InPlace:
         return self._base._open_sector(self)
 
     def _write_record(self, first, size):
-        """A state record leaves a record open; one that fails closes it."""
+        """A state record leaves an open record open; if it fails, the record is closed."""
         owner = self._owner
         self.close_series()  # the next number is the one after it
         if not self._base._write_record(self, first, size):
@@ -326,7 +326,7 @@ class InPlace:
         return True
 
     def _padded(self, at, end):
-        """Where a record from `at` to `end` ends with its padding."""
+        """Returns where a record from `at` to `end` ends, padding included."""
         return at - (at - end & -self._align)
 
     # --- Read ---
@@ -334,14 +334,14 @@ class InPlace:
     def _load(self, seq):
         status = self._base._load(self, seq)
         if status == _OK and self.buffer[self.topic_at - _PREFIX] & 0xF == _SERIES:
-            self.buffer[self.topic_at - _PREFIX] = _MESSAGE  # once
+            self.buffer[self.topic_at - _PREFIX] = _MESSAGE  # so that it is gathered once
             self._gather.gather(self)
         return status
 
 
 def over(base, reprograms=False):
-    """The class of an outbox like `base` that holds series. reprograms: its flash takes several
-    programs in a page, whatever the alignment (RP2's does); with an alignment of 4 it must."""
+    """Returns a subclass of the outbox `base` that holds series. reprograms: its flash allows
+    several programs per page at any alignment (RP2's does); with an alignment of 4 it must."""
     if base.renumbers:
         raise ValueError("series: not with an outbox that gives messages new numbers")
     return type("SeriesOutbox", (InPlace, base), {"_base": base, "reprograms": reprograms})

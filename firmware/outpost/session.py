@@ -39,29 +39,29 @@ _PROTOCOL_ERROR = const(-20)
 _REFUSED = const(-21)
 _NO_ANSWER = const(-25)
 _TICKS = const(0x3FFFFFFF)
-_BEFORE = const(0x3FFFFFF0)  # ticks since what is due in 16 ms or less: at least this
+_BEFORE = const(0x3FFFFFF0)  # ticks since a time that is 1 to 16 ms ahead: at least this
 _IDS = const(65535)
-_TICK_MS = const(16)  # how often what depends on time alone is looked at
+_TICK_MS = const(16)  # how often the timers are checked
 _OVERHEAD = const(9)  # of a PUBLISH: fixed header, length of the topic, packet identifier
 _MOST_IN_FLIGHT = const(16)
-_SAVE_COUNT = const(49)  # looked at every 16th message: a power cut forgets 64 acknowledgements
-_UNSAVED = const(64)  # at most, beside those in flight
+_SAVE_COUNT = const(49)  # checked every 16th message: a power cut forgets 64 acknowledgements
+_UNSAVED = const(64)  # at most, besides those in flight
 _LIVED_MS = const(30_000)
 
 
 class Session(SessionBase):
-    """Publishes. outbox: mounted. client_id: bytes, what the server knows this board by.
+    """Publishes. outbox: mounted. client_id: bytes; the server knows this board by it.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
     or a byte received; 0: never. window: PUBLISH packets in flight, 1 to 16. rx_bytes: the longest
-    inbound packet kept; longer ones are skipped and counted. in_flight_bytes: bound of what is sent
+    inbound packet kept; longer ones are skipped and counted. in_flight_bytes: bound on what is sent
     without proof that the server has it (`in_flight.py`), for ports whose write() blocks when full;
-    0: no bound. response_ms: what CONNACK, PINGRESP, and the next byte of a packet that moves,
-    either way, may take; acknowledgements six times that. clean, will, user, password, level: see
-    `connect_packet.py`. ValueError names an option that is out of its range, TypeError one that is
-    unknown.
+    0: no bound. response_ms: how long CONNACK, PINGRESP, and the next byte of a packet in either
+    direction may take; acknowledgements may take six times as long. clean, will, user, password,
+    level: see `connect_packet.py`. ValueError names an option that is out of range, TypeError one
+    that is unknown.
 
-    The window. Messages are sent in the order of their numbers, acknowledged in any.
+    The window. Messages are sent in the order of their numbers, and acknowledged in any order.
 
                base          next_send            high               outbox.next_seq
                 v                v                  v                       v
@@ -69,13 +69,13 @@ class Session(SessionBase):
                 |   in flight    |  sent before the |     never sent         |
                 |  _acked = 0b100|  link broke: DUP |                        |
 
-    Bit i of _acked: message base + i is acknowledged; bit 0 never is, the window slides.
+    Bit i of _acked: message base + i is acknowledged; never bit 0, because the window slides.
     maybe_sent: messages below it may have been sent before the last power cut: DUP as well.
     _exchanged: below it, each was acknowledged once: a new exchange (`durable.py`), no DUP.
     """
 
     highest_qos = 1
-    # Found here, they cost a look-up less.
+    # Found in this class, they cost one look-up less.
     settle, _overdue, _see = SessionBase.settle, SessionBase._overdue, SessionBase._see
     _waited, _publish_now = SessionBase._waited, SessionBase._publish_now
 
@@ -87,28 +87,28 @@ class Session(SessionBase):
 
         check_options(keep_alive_s, window, rx_bytes, in_flight_bytes, response_ms, level)
         widen(self)
-        # What each message reads is made first: it then has the place that its hash names.
+        # The fields that each message reads come first, so that each gets the place its hash names.
         self.now_ms = 0  # ticks, set by the owner
-        self.check_ms = 0  # ticks from which there may be something to do other than to receive
-        self.is_tick = False  # next_packet() has looked at what depends on time
-        self._tick_ms = 0  # ticks from which it looks again
-        # So are the methods that each message calls: found without a search through the classes.
+        self.check_ms = 0  # ticks from which there may be work other than receiving
+        self.is_tick = False  # next_packet() has checked the timers
+        self._tick_ms = 0  # ticks from which it checks them again
+        # Then the methods that each message calls, found without a search through the classes.
         self._start, self._start_message = self._start, self._start_message
         self._publish_now, self._on_puback = self._publish_now, self._on_puback
         self.outbox = outbox
         self.out_end = self.out_at = 0  # out[out_at:out_end] is still to be written; 0: nothing is
         self.out = self.tx = bytearray(outbox.record_bytes + _OVERHEAD)  # tx: where PUBLISH is made
-        self._sent_ms = 0  # ticks at which it was started
+        self._sent_ms = 0  # ticks at which that packet was started
         # The window, as drawn above:
         self.base = self.next_send = outbox.oldest_seq
         self.high = self._exchanged = 0
         self._acked = outbox.acked << 1
         self.maybe_sent = min(outbox.next_seq, self.base + _MOST_IN_FLIGHT + _UNSAVED)
         self.window = window
-        self.in_flight = None  # its bound, an InFlight
+        self.in_flight = None  # an InFlight, if that is bounded
         self._release = outbox.discard
         self.on_acknowledged = None  # the application's; called with the sequence number
-        # Counters. sent: PUBLISH packets with QoS 1 or 2, redelivered of them with DUP. ignored:
+        # Counters. sent: PUBLISH packets with QoS 1 or 2; redelivered: those with DUP. ignored:
         # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
         self.sent = self.acknowledged = 0
         SessionBase.__init__(self, outbox, rx_bytes)
@@ -119,22 +119,22 @@ class Session(SessionBase):
         self.keep_alive_s, self.response_ms = keep_alive_s, response_ms
         self._awaited_ms = -1  # ticks at which CONNECT or PINGREQ went out, until it is answered
         self.session_present, self.return_code = False, 0  # of the last CONNACK
-        # Of the connection that stands, or was lost last: ticks of its CONNACK, at which bytes came
-        # last, and of its end; `acknowledged` at its CONNACK.
+        # Of the present connection, or the last one: the ticks of its CONNACK, of its last inbound
+        # bytes and of its end; `acknowledged` at its CONNACK.
         self._up_ms = self._inbound_ms = self._offline_ms = self._acked_before = 0
         self.connects = self.longest_outage_ms = 0
         if in_flight_bytes:
             from outpost.in_flight import InFlight
 
             bound = self.in_flight = InFlight(self, in_flight_bytes)
-            # It stands before these methods:
+            # It replaces these methods:
             self._start, self._start_message = bound.start, bound.start_message
             self._publish_now, self._on_tick = bound.publish_now, bound.on_tick
 
     # --- Connection ---
 
     def open(self):
-        """The stream is there: CONNECT goes out."""
+        """The stream is open: start CONNECT."""
         self.restart()
         self.state = _CONNECTING
         self.next_send = self.base  # what was in flight goes out again, with DUP
@@ -144,8 +144,8 @@ class Session(SessionBase):
         self._start(self.connect_packet, len(self.connect_packet))
 
     def has_progress(self):
-        """Of this connection, until lost() returns: the server has acknowledged a message; or there
-        was none to send, and it was heard for half a minute."""
+        """True when the server has acknowledged a message of this connection; or nothing is in
+        flight, and the server was heard from for half a minute. Valid until lost() returns."""
         if self.state != _CONNECTED:
             return False
         if self.next_send == self.base and elapsed_ms(self._inbound_ms, self._up_ms) >= _LIVED_MS:
@@ -154,8 +154,8 @@ class Session(SessionBase):
 
     def lost(self, error):
         """The stream is gone, or did not open. error: the status that ended it. LINK_LOST: the peer
-        or the network did; TAKEN_OVER: the peer, and no message is the reason; OK: close(); every
-        other one: this side, or the link, which had not opened one."""
+        or the network ended it; TAKEN_OVER: the peer did, and no message is the reason; OK:
+        close(); any other: this side did, or the link could not open it."""
         if self.state == _CONNECTED:
             self._offline_ms = self.now_ms
             self._on_lost(error)
@@ -173,7 +173,7 @@ class Session(SessionBase):
     # --- Packets to the server ---
 
     def next_packet(self):
-        """Start the packet that is due. How many bytes of `out` to write, from out_at on."""
+        """Start the packet that is due. Returns how many bytes to write, from out[out_at] on."""
         is_tick = self.owes or (self.now_ms - self._tick_ms) & _TICKS < _BEFORE
         self.is_tick = is_tick
         if is_tick:
@@ -197,7 +197,7 @@ class Session(SessionBase):
         self._sent_ms = self.now_ms
 
     def _start_message(self):
-        """PUBLISH of the outbox's next message (3.3), if the window has room. True: started."""
+        """Start PUBLISH of the next message (3.3), if the window has room. True: started."""
         outbox = self.outbox
         seq = self._skip_acked(outbox) if self._acked or outbox.aside else self.next_send
         if seq - self.base >= self.window or self.state != _CONNECTED or outbox.load(seq):
@@ -220,7 +220,7 @@ class Session(SessionBase):
         else:
             first |= 8
             self.redelivered += 1
-        first |= (1 + seq % _IDS) << 8  # packets.packet_id_of(), a call less
+        first |= (1 + seq % _IDS) << 8  # packets.packet_id_of(), inlined
         self.out = self.tx
         self.out_at = 0
         self.out_end = put_publish(
@@ -233,7 +233,7 @@ class Session(SessionBase):
         return True
 
     def _skip_acked(self, outbox):
-        """next_send, past what was acknowledged out of order before the link broke, or is aside."""
+        """next_send, moved past messages acknowledged before the link broke, or set aside."""
         while True:
             while self._acked >> (self.next_send - self.base) & 1:
                 self.next_send += 1
@@ -262,7 +262,7 @@ class Session(SessionBase):
     # --- Hooks ---
 
     def _on_connack(self):
-        """3.2: flags 0 or 1, then the return code; with a refusal the flags are 0."""
+        """CONNACK (3.2): flags 0 or 1, then the return code; with a refusal the flags are 0."""
         flags, code = self.buffer[0], self.buffer[1]
         if self.first != 0x20 or self.length != 2 or flags > 1 or (code and flags):
             return _PROTOCOL_ERROR
@@ -286,7 +286,7 @@ class Session(SessionBase):
             self.suspects.on_connected()
 
     def _on_tick(self):
-        """Start the packet that is due, if any but PUBLISH. True when one goes out."""
+        """Start the packet that is due, other than PUBLISH. True when one goes out."""
         if self.state != _CONNECTED:
             return False
         if self.suspects:
@@ -305,14 +305,14 @@ class Session(SessionBase):
         return self.out_end > 0
 
     def _on_released(self, seq) -> bool:
-        """The QoS 2 message seq is loaded. True: another packet than its PUBLISH was started. Left
-        by an ExactlyOnceSession, it goes out with QoS 1: at least once, rather than never."""
+        """The QoS 2 message seq is loaded. True: a packet other than its PUBLISH was started. Here
+        an earlier session left it, so it goes out with QoS 1: at least once, not never."""
         self.outbox.flags ^= 0x30
         return False
 
     def _on_pong(self):
-        """A status. A message before the PINGREQ that should have been acknowledged by then never
-        will be: servers answer in order."""
+        """Returns a status. If a message sent before the PINGREQ is overdue, it will never be
+        acknowledged, because servers answer in order."""
         self._see()
         is_late = self._awaited_ms >= 0 and self._on_late(self._waited(self._awaited_ms))
         self._awaited_ms = -1
@@ -343,7 +343,7 @@ class Session(SessionBase):
         return _OK
 
     def _on_unexpected(self, first, packet_id):
-        """An acknowledgement of none in flight: of one that is aside, or ignored and counted."""
+        """An acknowledgement of no message in flight: of one set aside, or ignored and counted."""
         if self.suspects and self.suspects.takes(first, packet_id):
             self.acknowledged += first != 0x50
         else:

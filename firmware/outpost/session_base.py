@@ -1,4 +1,4 @@
-"""What a session does besides exchanging packets: it takes messages from the application, detects
+"""The part of a session that exchanges no packets: takes messages from the application, detects
 answers that do not come in time, and notices when connections end on messages.
 
 Must not know when a stored message goes out. Allocation: none; suspects, when there are some.
@@ -16,13 +16,13 @@ _OK = const(0)
 _TIMED_OUT = const(-22)
 _TICKS = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
-_CAME = const(2)  # is_tick: bytes came
-_BYTE_MS = const(64)  # what a byte of a packet that is on its way is good for: 16 bytes/s
-_ANSWER = const(6)  # how many times response_ms an acknowledgement may take,
-_BEHIND = const(30)  # and a PINGRESP while other bytes come, with _BYTE_MS a byte of their packet
+_CAME = const(2)  # is_tick: bytes arrived
+_BYTE_MS = const(64)  # each byte of an arriving packet extends a wait by this: 16 bytes/s
+_ANSWER = const(6)  # an acknowledgement may take this many times response_ms
+_BEHIND = const(30)  # or a PINGRESP while other bytes come, plus _BYTE_MS per byte of their packet
 _LONG_BYTES = const(0x200000)
 _LEAST_PONG_MS = const(2000)
-_SAVE_MS = const(600_000)  # a board that measures more often programs nothing for them
+_SAVE_MS = const(600_000)  # boards that measure more often spend no program on acknowledgements
 _TOO_BIG = const(-2)
 _BUSY = const(-3)
 _OFFLINE = const(-4)
@@ -34,7 +34,7 @@ _NO_ANSWER = const(-25)
 
 
 def elapsed_ms(now_ms, since_ms):
-    """Milliseconds from since to now, over a wrap too; 0 when `since` is later (up to 6 days)."""
+    """Milliseconds from since to now, even across a wrap; 0 if `since` is later (up to 6 days)."""
     passed = (now_ms - since_ms) & _TICKS
     return passed if passed < _HALF else 0
 
@@ -43,11 +43,11 @@ class SessionBase(Reader):
     """See Session."""
 
     def __init__(self, outbox, rx_bytes):
-        self._topic = self  # the topic that was checked last; none yet, and None is no topic
+        self._topic = self  # the topic checked last; self: none yet, since a caller may pass None
         self._append = outbox.append
         Reader.__init__(self, rx_bytes)
         self._retain = False  # RETAIN of the QoS 0 message that is being published
-        # An acknowledgement of any message is awaited since these ticks; -1: none is
+        # Ticks since which an acknowledgement of any message is awaited; -1: none is
         self._exchange_ms = -1
         self._acked_seen = 0  # `acknowledged` at the last tick
         self._rested_seq = self._rested_ms = 0  # the last outbox.oldest_seq, and since which ticks
@@ -57,8 +57,8 @@ class SessionBase(Reader):
     # --- Publish ---
 
     def publish(self, topic, payload, length, qos=1, retain=False) -> int:
-        """Send payload[:length] on topic (bytes). A status; OK with QoS 1: it is stored, survives a
-        power cut and will arrive.
+        """Send payload[:length] on topic (bytes). Returns a status. OK with QoS 1: the message is
+        stored, survives a power cut and will arrive.
 
         QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while
         another packet goes out.
@@ -80,7 +80,7 @@ class SessionBase(Reader):
         return retain(topic, payload, length, qos)
 
     def _is_topic(self, topic):
-        """[MQTT-3.3.2-2]. One that cannot change is checked once: most programs reuse theirs."""
+        """[MQTT-3.3.2-2]. A topic that is bytes is checked once: most programs reuse theirs."""
         if not topic:
             return False
         is_plain = True
@@ -99,7 +99,7 @@ class SessionBase(Reader):
             return _OFFLINE
         if self.out_end:
             return _BUSY
-        if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for them
+        if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for that
             return _TOO_BIG
         # Both names are offsets from here on: another local would exceed the 11-word frame.
         topic = put_publish(self.tx, 0x31 if self._retain else 0x30, topic, 0, len(topic), length)
@@ -107,12 +107,12 @@ class SessionBase(Reader):
         self._start(self.tx, length)
         return _OK
 
-    # --- Deadlines: looked at once a tick ---
+    # --- Deadlines: checked once a tick ---
 
     def settle(self, moved):
-        """The end of a tick. The status to close the stream with; OK: all came in time.
+        """End a tick. Returns the status to close the stream with; OK: nothing is overdue.
 
-        When nothing moved: erase ahead, save acknowledgements that no record came to carry."""
+        If nothing moved, erase ahead, and save acknowledgements that no record has carried."""
         now_ms, outbox = self.now_ms, self.outbox
         if self._rested_seq != outbox.oldest_seq:
             self._rested_seq = outbox.oldest_seq
@@ -130,9 +130,9 @@ class SessionBase(Reader):
             pass  # of the flash driver: no reason to end the connection
 
     def _see(self):
-        """What came since the last tick, and what is awaited from this one on."""
+        """Note what came since the last tick, and what is awaited from this one on."""
         now_ms = self.now_ms
-        if self.next_send > self.outbox.next_seq:  # its numbers were used up, and begin again at 0
+        if self.next_send > self.outbox.next_seq:  # its numbers were used up, and restarted at 0
             self.high = self.maybe_sent = 0
             self._restart_window(0)
         if self.acknowledged != self._acked_seen:
@@ -151,11 +151,11 @@ class SessionBase(Reader):
             self._exchange_ms = now_ms
 
     def _waited(self, since_ms):
-        """Milliseconds since then; 0 when nothing is awaited."""
+        """Returns the milliseconds since then; 0 when nothing is awaited."""
         return elapsed_ms(self.now_ms, since_ms) if since_ms >= 0 else 0
 
     def _moved_on(self, since_ms, count):
-        """A wait of response_ms since then, after `count` bytes of a packet: _BYTE_MS each."""
+        """Returns since_ms moved on by `count` bytes of a packet, _BYTE_MS each."""
         spent_ms = min(self._waited(since_ms), self.response_ms) - count * _BYTE_MS
         return (self.now_ms - max(spent_ms, 0)) & _TICKS
 
@@ -164,8 +164,8 @@ class SessionBase(Reader):
         return self._waited(self._exchange_ms) - spared_ms >= _ANSWER * self.response_ms
 
     def _overdue(self):
-        """A packet stalls: the server's, or this side's; CONNACK or PINGRESP does not come, or only
-        other bytes do."""
+        """TIMED_OUT when a packet stalls, in either direction; when CONNACK or PINGRESP does not
+        come, or only other bytes do."""
         self._see()
         limit_ms = self.response_ms
         silent_ms = self._waited(self._inbound_ms)
@@ -192,8 +192,8 @@ class SessionBase(Reader):
     # --- Messages that the server does not take ---
 
     def _on_lost(self, error):
-        """Was a message the reason? The second end in a row suggests it, the first while messages
-        are aside: `suspects.py` finds out."""
+        """Was a message the reason? Two ends in a row suggest it, or one while messages are aside.
+        Then `suspects.py` finds out."""
         if error == _NO_ANSWER and self._acked:
             error = _LINK_LOST  # the server acknowledged later messages, and never the oldest
         if self.suspects:

@@ -42,11 +42,11 @@ _MESSAGE = const(1)
 _RELEASE = const(2)
 _VERSION = const(2)
 _LENT_MAGIC = const(0x534F)  # "OS"
-_MOST_TRIES = const(3)  # blocks that are bad, before it is given up
+_MOST_TRIES = const(3)  # bad blocks before giving up
 
 
 def lend_block(outbox, least=3):
-    """A free block of a ring of `least`, until take_back(); mount() knows its header. -1: none."""
+    """Lend a free block, if `least` are there, until take_back(); mount() knows it. -1: none."""
     block, left = outbox._after(outbox._head), outbox.blocks - len(outbox._out)
     if left < least or not outbox._has_header or not outbox._is_free(block):
         return -1
@@ -56,26 +56,26 @@ def lend_block(outbox, least=3):
 
 
 def take_back(outbox, block):
-    """A lent block, erased or to be erased, is of the ring again."""
+    """Return a lent block, erased or to be erased, to the ring."""
     outbox._out = tuple([one for one in outbox._out if one != block])
     outbox.lent = tuple([one for one in outbox.lent if one != block])
 
 
 class _Found:
-    """What a block holds."""
+    """The contents of a block."""
 
     def __init__(self, block, number, salt):
         self.block, self.number, self.salt = block, number, salt
         self.held = []  # (number, CRC of the stream, offset, size, place in order) of each message
-        self.offset = _BLOCK_BYTES  # the next free byte; 4,096: nothing is appended any more
+        self.offset = _BLOCK_BYTES  # the next free byte; 4,096: nothing more is appended
         self.records = 0  # in the block
         self.is_whole = False  # it has all records that it began with
-        self.replaced = -1  # the block of the shelf before
+        self.replaced = -1  # the block of the previous shelf
 
 
 class Shelf:
-    """outbox: mounted. Finds what the blocks in `outbox.lent` hold; programs and erases nothing
-    before a message comes or goes."""
+    """outbox: mounted. Finds what the blocks in `outbox.lent` hold. Programs and erases nothing
+    before a message is added or released."""
 
     def __init__(self, outbox):
         self._outbox, self.seq = outbox, -1  # seq: of the message that load() found
@@ -95,21 +95,21 @@ class Shelf:
             outbox.lent += (replaced,)
         self._spare = [block for block in outbox.lent if block != self._now.block]  # to give back
         own = getattr(outbox._device, "own", None)
-        if own and found:  # records go into it without an erase before
+        if own and found:  # records go into it without a previous erase
             own(self._now.block)
 
     # --- What an outbox does with it ---
 
     def has(self, seq) -> bool:
-        """Message seq of the stream is there; a session treats it as acknowledged."""
+        """True when message seq of the stream is there; a session treats it as acknowledged."""
         for held in self._now.held:
             if held[0] == seq and held[1] == self._stream():
                 return True
         return False
 
     def put(self, seq) -> int:
-        """Copy held message seq to it, durably; it stays in the ring. OK; FULL: no room, or no
-        block that could be lent; EMPTY, BUSY, STORAGE."""
+        """Copy held message seq to the shelf, durably; it stays in the ring. OK; FULL: no room, or
+        no block that could be lent; EMPTY, BUSY, STORAGE."""
         outbox = self._outbox
         if outbox._busy:
             return _BUSY
@@ -141,7 +141,7 @@ class Shelf:
         return _OK
 
     def release(self, index) -> int:
-        """Message `index` leaves it, durably. OK; FULL: that takes another block, and none is free;
+        """Remove message `index`, durably. OK; FULL: that takes another block, and none is free;
         EMPTY, BUSY, STORAGE."""
         if self._outbox._busy:
             return _BUSY
@@ -163,7 +163,7 @@ class Shelf:
         return status
 
     def count(self):
-        """Nothing is on it: the next one is found anew, and this module goes."""
+        """Count the messages. An empty shelf is dropped, and this module unloaded."""
         self._outbox.aside = len(self._now.held)
         if not self._now.held:
             self._outbox._shelf = None
@@ -176,7 +176,7 @@ class Shelf:
     # --- Find and read ---
 
     def _scan(self, block):
-        """What a block holds; None: it is no shelf. OSError."""
+        """Returns what a block holds; None: it is no shelf. Raises OSError."""
         outbox = self._outbox
         if not outbox._load_header(block, _LENT_MAGIC):
             return None
@@ -197,7 +197,7 @@ class Shelf:
                 end = offset = offset + outbox._record_size
             elif outbox._rest_is_blank(block, offset):
                 break
-            else:  # damage: the next one is looked for
+            else:  # damage: look for the next record
                 offset += outbox._align
                 last = one.records + 2
         one.is_whole = copies == began_with
@@ -206,7 +206,7 @@ class Shelf:
         return one
 
     def _take(self, one, at, offset, place):
-        """The record at `at` in the buffer."""
+        """Take the record at `at` in the buffer into `one`."""
         buf = self._outbox.buffer
         seq, stream = u32(buf, at + 4), u32(buf, at + 8)
         if buf[at] & _MESSAGE:
@@ -215,7 +215,7 @@ class Shelf:
             one.held = [held for held in one.held if held[:2] != (seq, stream)]
 
     def _read(self, one, held):
-        """Where in the buffer a message's record is; -1: it is damaged."""
+        """Returns the offset in the buffer of a message's record; -1: it is damaged."""
         at = self._outbox._read(one.block, held[2])
         return at if self._outbox._fits(at, one.salt ^ held[4]) else -1
 
@@ -228,7 +228,7 @@ class Shelf:
         return -(-size & -self._outbox._align)
 
     def _record(self, first, seq, stream, text):
-        """A record, but for its CRC."""
+        """Returns a record, without its CRC."""
         record = bytearray(_OVERHEAD + len(text))
         pack_into("<III", record, 0, first, seq, stream)
         record[_PREFIX : _PREFIX + len(text)] = text
@@ -261,9 +261,9 @@ class Shelf:
         return _OK if is_done else _STORAGE
 
     def _retire(self):
-        """Nothing is held: the block goes back. An erase that is cut might leave messages without
-        their releases, so an empty shelf follows first, even where that leaves the head alone in
-        the ring: both blocks come back. False: no block takes that."""
+        """Give back the block, which holds nothing. A cut erase might leave messages without their
+        releases, so an empty shelf follows first, even if only the head is then left in the ring.
+        Both blocks are given back. False: no block takes the empty shelf."""
         outbox, old = self._outbox, self._now
         is_worn_out = outbox._is_worn_out
         if old.records:
@@ -293,7 +293,7 @@ class Shelf:
         return _OK
 
     def _append(self, one, record):
-        """True when the record reads back. Until then nothing is appended any more."""
+        """Append a record. True when it reads back. Until then nothing more is appended."""
         offset, end = one.offset, len(record) - 4
         pack_into("<I", record, end, crc30(one.salt ^ one.records, record, 0, end))
         one.offset = _BLOCK_BYTES
@@ -308,7 +308,7 @@ class Shelf:
         return True
 
     def _program(self, block, offset, data):
-        """True when `data` reads back. What is before and after it in its pages stays as it is."""
+        """Program data. True when it reads back. The rest of its pages stays as it is."""
         outbox = self._outbox
         page = offset - offset % outbox._page
         at = offset - page
@@ -325,7 +325,7 @@ class Shelf:
         return False
 
     def _renew(self, held, needed):
-        """Go on in another block, with those in `held`. OK; FULL: no room, or no block; STORAGE."""
+        """Continue in another block, with those in `held`. OK; FULL: no room or block; STORAGE."""
         whole = [one for one in held if self._read(self._now, one) >= 0]
         self._outbox.unreadable += len(held) - len(whole)  # lost by the flash
         size = needed + self._first_offset()
@@ -337,7 +337,7 @@ class Shelf:
         return _OK if self._follow(self._now, block, whole) else _STORAGE
 
     def _follow(self, old, block, held):
-        """The shelf goes on in `block`, with those in `held`. False: it does not take them."""
+        """Continue the shelf in `block`, with those in `held`. False: the block refuses them."""
         new = _Found(block, max(old.number + 1, self._outbox.next_seq), 0)
         if not self._write_header(new, len(held), old.block) or not self._copy(old, new, held):
             self._spare.append(block)
@@ -349,7 +349,7 @@ class Shelf:
         return True
 
     def _write_header(self, one, count, replaced):
-        """count: of the records that it begins with. replaced: the block before; -1: none."""
+        """count: records that it begins with. replaced: the previous block; -1: none."""
         outbox = self._outbox
         header = bytearray(_HEADER)
         align_log2 = 2
@@ -374,7 +374,7 @@ class Shelf:
     # --- Blocks ---
 
     def _lend(self, least=3):
-        """An erased block; -1: there is none."""
+        """Returns an erased block, which is lent; -1: there is none."""
         outbox = self._outbox
         for _ in range(_MOST_TRIES):
             block = self._spare.pop() if self._spare else lend_block(outbox, least)
@@ -386,7 +386,7 @@ class Shelf:
         return -1
 
     def _clear(self, block):
-        """Erase a lent block, which is of the ring again. False: it is bad, and left out."""
+        """Erase a lent block, which returns to the ring. False: it is bad, and left out."""
         outbox = self._outbox
         ready = outbox._ready
         take_back(outbox, block)
@@ -395,6 +395,6 @@ class Shelf:
         return is_clear
 
     def _give_back(self):
-        """The spare blocks are erased, and of the ring again, or left out."""
+        """Erase the spare blocks, which return to the ring, or are left out."""
         while self._spare:
             self._clear(self._spare.pop())

@@ -28,8 +28,8 @@ _OVERHEAD = const(16)
 class NotedOutbox(Outbox):
     """note[:note_length] is what the last set_note() that returned OK wrote.
 
-    When full it refuses, with one block kept for state notes. Not a mixin for the policies, because
-    MicroPython's super() knows no second base.
+    When full it refuses messages, and keeps one block for state notes. Not a mixin for the
+    policies, because MicroPython's super() knows no second base.
     """
 
     def __init__(self, device, record_bytes=512, align=4, page_bytes=256):
@@ -41,8 +41,8 @@ class NotedOutbox(Outbox):
             raise ValueError("outbox: record_bytes")
 
     def set_note(self, data, length):
-        """Remember data[:length], at most 72 bytes. Status as append(). A power cut inside leaves
-        the old state note or the new one."""
+        """Store data[:length], at most 72 bytes. Status as append(). A power cut during the call
+        leaves the old state note or the new one."""
         if length > _NOTE_BYTES:
             return _TOO_BIG
         status = self.append(b"", data, length, _STATE)
@@ -51,7 +51,7 @@ class NotedOutbox(Outbox):
         return status
 
     def mount(self):
-        """As Outbox.mount(); then take the state note."""
+        """As Outbox.mount(), then reads the state note."""
         self.note_length = 0
         status = Outbox.mount(self)
         if status == _OK:
@@ -59,7 +59,7 @@ class NotedOutbox(Outbox):
         return status
 
     def _take_note(self, block):
-        """Take the last state note of a sector."""
+        """Read the last state note of a sector."""
         self._enter(block)
         self._cursor_end = -1  # a state record may follow the last message
         at = self._next_record()
@@ -74,7 +74,7 @@ class NotedOutbox(Outbox):
         """Refuse a message while no block is spare. In a ring full of messages no state note could
         be written, no exchange of QoS 2 would end, and none of the messages would ever be sent."""
         if first & 1 and not self._is_free(self._after(self._head)):
-            self.refused += first & 3 == _MESSAGE  # else the room for one
+            self.refused += first & 3 == _MESSAGE  # not for a reservation
             return _FULL
         return Outbox._put(self, first)
 

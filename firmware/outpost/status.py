@@ -11,13 +11,13 @@ from micropython import const
 
 OK = const(0)
 FULL = const(-1)  # outbox full: refused, nothing stored; drain it, or wait for acknowledgements
-# topic or message longer than a buffer: raise record_bytes / tx_bytes, or send less
+# topic or message longer than a record: raise record_bytes, or send less
 TOO_BIG = const(-2)
 # called again from inside itself, or the transmit buffer still holds a packet: try later; or the
 # outbox is not mounted
 BUSY = const(-3)
 OFFLINE = const(-4)  # QoS 0 without a connection: not sent, not stored
-STORAGE = const(-5)  # the flash did not take the record, twice: nothing promised; see counters
+STORAGE = const(-5)  # the flash refused the record: nothing is guaranteed; see the counters
 # empty, not UTF-8, with NUL, or with a wildcard where none may be [MQTT-3.3.2-2, 4.7]
 BAD_TOPIC = const(-6)
 EMPTY = const(-7)  # no further record
@@ -46,7 +46,7 @@ NO_ANSWER = const(-25)
 # this client_id, or the server does not want this one
 TAKEN_OVER = const(-26)
 # session.suspects.status: the server ends each connection on the oldest message, as on the four set
-# aside before, with none acknowledged in between: no more are until it takes one
+# aside before, with no acknowledgement in between. No more are set aside until one comes
 BLOCKED = const(-27)
 # last_error: MQTT 5, the server sent DISCONNECT; session.reason says why
 SERVER_LEFT = const(-28)
@@ -61,15 +61,15 @@ TLS_EXPIRED = const(-31)
 TLS_REFUSED = const(-32)
 # last_error: the clock is not set, so no certificate can be judged: nothing was sent
 NO_TIME = const(-33)
-# last_error: the network was not joined, for no reason of the three below; it is tried again
+# last_error: the network could not be joined, for none of the three reasons below; retried
 WIFI_FAILED = const(-40)
 WIFI_WRONG_PASSWORD = const(-41)  # last_error: the access point did not take wifi_password
-# last_error: no network wifi_ssid in reach (5 GHz is not), or none with security that the chip has
+# last_error: no network wifi_ssid in reach (not on 5 GHz), or none with security the chip has
 WIFI_NO_AP = const(-42)
-# last_error: no address within 20 s: the DHCP server does not answer, or a bad signal
+# last_error: no address within 20 s: the DHCP server does not answer, or the signal is bad
 WIFI_TIMED_OUT = const(-43)
 DNS_FAILED = const(-44)  # last_error: broker_host has no address, or no name server answered
 NTP_FAILED = const(-45)  # last_error: TLS needs the time, and ntp_host did not answer
 CLOSED = const(0)  # state: no stream
 CONNECTING = const(1)  # state: CONNECT is out
-CONNECTED = const(2)  # state: CONNACK came
+CONNECTED = const(2)  # state: CONNACK arrived

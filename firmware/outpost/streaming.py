@@ -12,8 +12,8 @@ from outpost.subscribing import SubscribingSession
 
 _SKIPS = const(0)
 _STREAMS = const(1)
-_FAILED = const(2)  # the handler raised: the rest is skipped, and nothing is acknowledged;
-_ACKNOWLEDGED = const(3)  # or acknowledged all the same
+_FAILED = const(2)  # the handler raised: the rest is skipped and not acknowledged
+_ACKNOWLEDGED = const(3)  # the handler raised: the rest is skipped and acknowledged
 
 
 class StreamingSession(SubscribingSession):
@@ -21,7 +21,7 @@ class StreamingSession(SubscribingSession):
     the payload, `piece_at` its place there and `payload_length` the payload's length. The topic is
     in `buffer`, as for on_message.
 
-    Acknowledged after the last piece. When the handler raises, the rest of the message is skipped.
+    Acknowledged after the last piece. If the handler raises, the rest of the message is skipped.
     Options: see SubscribingSession.
     """
 
@@ -29,7 +29,7 @@ class StreamingSession(SubscribingSession):
         SubscribingSession.__init__(self, outbox, client_id, **options)
         self.on_piece = None
         self.piece_at = 0  # offset of the next piece in the payload
-        self._mode = _SKIPS  # what becomes of the message that is arriving
+        self._mode = _SKIPS  # how the message that is arriving is treated
         self._data = None  # the next piece begins at _data[_data_at]
         self._data_at = 0
 
@@ -53,8 +53,8 @@ class StreamingSession(SubscribingSession):
         return self.length > len(self.buffer) and self.first & 0xF0 == 0x30
 
     def _begin(self):
-        """The first piece is what the buffer has of the payload. A message whose topic it does not
-        hold is skipped."""
+        """The first piece is the payload that the buffer has. A message whose topic does not fit
+        into the buffer is skipped."""
         self.piece_at = 0
         packet_id = self._parse(2 if self.first & 6 else 0)
         if packet_id >= 0 and self.payload_at <= len(self.buffer):

@@ -34,7 +34,7 @@ _UNANSWERED = const(-1)
 _ANSWER_BYTES = const(4)
 _ANSWER = const(6)  # times response_ms
 _HELD_ANSWERS = const(32)
-_MOST_UNACKNOWLEDGED = const(16)  # mosquitto has 20 in flight, and is then silent
+_MOST_UNACKNOWLEDGED = const(16)  # mosquitto allows 20 in flight, and then falls silent
 _REFUSED_CODE = const(128)
 _GIVEN_UP = const(255)
 _MOST_FILTERS = const(8)  # of one request: AWS IoT closes the connection on nine
@@ -61,16 +61,16 @@ class SubscribingSession(Session):
     Session.
 
     on_message: called with this session. `buffer`, `topic_length`, `payload_at` and
-    `payload_length` tell the message (its topic begins at 2), `first` its DUP (8), QoS (6) and
-    RETAIN (1) bits.
+    `payload_length` describe the message (its topic begins at 2). `first` has its DUP (8), QoS (6)
+    and RETAIN (1) bits.
 
     filters: [topic filter, QoS, code] of each subscription; code 0..2: granted, 128: refused, 255:
-    given up, because the connection ended on it each time; -1: not yet answered. What is refused is
-    asked for again on each connection, what was given up on those after one that ended otherwise.
+    given up, because the connection ended on it each time; -1: not yet answered. Refused filters
+    are requested again on each connection, given-up ones after a connection that ended otherwise.
 
-    unacknowledged: 0 to 16, messages of a connection that are left without an acknowledgement
-    because the handler raised on them: the server sends them again on the next one. All others are
-    acknowledged and counted, since a server falls silent when too many are not.
+    unacknowledged: 0 to 16, how many messages of a connection stay unacknowledged because the
+    handler raised on them: the server sends them again on the next connection. All others are
+    acknowledged and counted, because a server falls silent when too many are not.
     """
 
     def __init__(
@@ -83,19 +83,19 @@ class SubscribingSession(Session):
         self.filters = []
         self._is_request_due = False  # a filter awaits SUBSCRIBE or UNSUBSCRIBE
         self._requested = []  # the filters that await SUBACK or UNSUBACK
-        self._vain = None  # a dictionary: connections that ended on a filter
-        self._was_vain = False  # the last one did: on the next none that was given up is asked for
-        self._request_id = 0  # and its packet identifier
-        self._request_ms = -1  # ticks at which it went out
+        self._vain = None  # a dictionary: how many connections ended on a filter
+        self._was_vain = False  # the last one did: the next requests no filter that was given up
+        self._request_id = 0  # packet identifier of the request
+        self._request_ms = -1  # ticks at which the request went out
         self.topic_length = self.payload_at = self.payload_length = 0  # of the PUBLISH in `buffer`
         self._passed_id = 0  # its identifier, when that is not in `buffer`
         self._is_clean = options.get("clean")
         self._pubrel_bits = 0xF7 if options.get("level") == 3 else 0xFF  # in 3.1 it may have DUP
         self.unacknowledged = unacknowledged
         self._held_back = 0  # messages of this connection that are not acknowledged
-        self._is_others_turn = False  # to go out before further answers
-        # Answers that go out in one write. Where what is in flight is bounded, they wait here for
-        # room while reading goes on, since what makes room comes after them.
+        self._is_others_turn = False  # other packets go out before further answers
+        # Answers, which go out in one write. If the bytes in flight are bounded, answers wait here
+        # for room while reading goes on, because what makes room comes after them.
         self._answers_end = 0  # bytes of them
         self._answers = bytearray(_ANSWER_BYTES * (_HELD_ANSWERS if in_flight_bytes else 1))
         self.on_message = None
@@ -112,7 +112,7 @@ class SubscribingSession(Session):
         """
         from outpost.topics import is_filter
 
-        topic_filter = bytes(topic_filter)  # of a bytearray: it is a key later, and may change
+        topic_filter = bytes(topic_filter)  # a bytearray may change, and cannot be a key
         is_sound = is_filter(topic_filter)
         unload("outpost.topics")
         if not is_sound:
@@ -131,7 +131,7 @@ class SubscribingSession(Session):
         return _OK
 
     def unsubscribe(self, topic_filter: bytes) -> int:
-        """Its entry in `filters` goes when the server has answered. As subscribe()."""
+        """Unsubscribe. The server's answer removes the entry in `filters`. As subscribe()."""
         return self.subscribe(topic_filter, -1)
 
     def _on_connected(self):
@@ -140,7 +140,7 @@ class SubscribingSession(Session):
         self._request_ms = -1
         self._answers_end = self._held_back = 0
         self._is_request_due = True
-        # whatever a server says [MQTT-3.2.2-1]
+        # a clean session starts empty, whatever the server says [MQTT-3.2.2-1]
         least = 0 if not self.session_present or self._is_clean else _REFUSED_CODE
         most = _REFUSED_CODE if self._was_vain else _GIVEN_UP
         self._was_vain = False
@@ -149,8 +149,8 @@ class SubscribingSession(Session):
                 entry[2] = _UNANSWERED
 
     def _on_tick(self):
-        """Answers and the rest take turns, or a flood of messages would keep all else from going
-        out; and a full outbox the answers, where what is in flight is bounded."""
+        """Answers and other packets take turns. Otherwise a flood of messages would block all else;
+        and a full outbox the answers, if the bytes in flight are bounded."""
         if self.state != _CONNECTED:
             return False
         is_answer_due = self._answer or self._answers_end
@@ -166,7 +166,7 @@ class SubscribingSession(Session):
             return False
         if self.next_send != self.outbox.next_seq and self._start_message():
             return True
-        # it may have closed: on_expired, on_refused
+        # on_expired or on_refused may have closed the connection
         self._is_others_turn = self.state == _CONNECTED and self._start_answers()
         return self._is_others_turn
 
@@ -175,8 +175,8 @@ class SubscribingSession(Session):
         return is_late or Session._on_late(self, spared_ms)
 
     def _start_answers(self):
-        """PUBACK, PUBREC, PUBREL, PUBCOMP (3.4 to 3.7): all that wait go in one write, when there
-        is room for them or no more can wait. True when they were started."""
+        """Start PUBACK, PUBREC, PUBREL, PUBCOMP (3.4 to 3.7). All waiting answers go out in one
+        write, when there is room for them or no more can wait. True when they were started."""
         answers, end = self._answers, self._answers_end
         if self._answer:
             answers[end] = self._answer >> 16
@@ -185,7 +185,7 @@ class SubscribingSession(Session):
             self._answer = 0
         in_flight = self.in_flight
         if in_flight:
-            in_flight.answers_wait = False  # has_room() is asked for them
+            in_flight.answers_wait = False  # else has_room() says False
             in_flight.answers_wait = end < len(answers) and not in_flight.has_room(end)
             if in_flight.answers_wait:
                 return False
@@ -194,8 +194,8 @@ class SubscribingSession(Session):
         return True
 
     def _start_request(self):
-        """SUBSCRIBE of all filters that await it, eight at a time, or UNSUBSCRIBE if the first of
-        them is to go; those on which connections ended follow one by one."""
+        """SUBSCRIBE for all filters that await it, eight at a time, or UNSUBSCRIBE if the first of
+        them is to be removed. Filters on which connections ended follow one by one."""
         requested, vain = self._requested, self._vain
         for entry in self.filters:
             if len(requested) == _MOST_FILTERS:
@@ -215,22 +215,22 @@ class SubscribingSession(Session):
         return self._is_request_due
 
     def _on_lost(self, error):
-        """While messages are out as well, they may be the reason."""
+        """If messages are in flight as well, they may be the reason."""
         Session._on_lost(self, error)
         is_peer = error == _LINK_LOST or error == _TAKEN_OVER  # the second is a guess
         if is_peer and self._requested and self.next_send == self.base:
             self._on_vain_request()
 
     def _on_vain_request(self):
-        """The connection ends on the request that is out: twice together and twice alone, and a
-        filter is given up, until a connection has ended otherwise."""
+        """The connection ended on the pending request. After two ends together with others and two
+        alone, a filter is given up, until a connection has ended for another reason."""
         self._was_vain = True
         if self._vain is None:
             self._vain = {}
         for entry in self._requested:
             count = self._vain[entry[0]] = self._vain.get(entry[0], 0) + 1
             if count == _GIVE_UP_AFTER:
-                self._vain[entry[0]] -= 1  # the next one is enough, unless there is an answer
+                self._vain[entry[0]] -= 1  # one more end is enough, unless there is an answer
                 entry[2] = _GIVEN_UP
                 self.refused += 1
         self._requested = []
@@ -250,8 +250,8 @@ class SubscribingSession(Session):
         return _PROTOCOL_ERROR
 
     def _on_pubrel(self, packet_id):
-        """Of a message that an earlier session, of another class, asked for with QoS 2: it comes at
-        least once."""
+        """PUBREL of a message that an earlier session of another class requested with QoS 2. It
+        arrives at least once."""
         self._answer = 0x700000 | packet_id
         return _OK
 
@@ -296,7 +296,7 @@ class SubscribingSession(Session):
     # --- Messages ---
 
     def _on_publish(self, qos):
-        """3.3. One that is too long is acknowledged and skipped, or it would come forever."""
+        """PUBLISH (3.3). Acknowledge and skip one that is too long, or it would come forever."""
         packet_id = self._parse(2 if qos else 0)
         if qos > 2 or packet_id < 0 or (not qos and self.first & 8):
             return _PROTOCOL_ERROR
@@ -310,7 +310,7 @@ class SubscribingSession(Session):
         return True
 
     def _on_failed(self) -> bool:
-        """The handler raised: True when the message is acknowledged all the same."""
+        """The handler raised. True when the message is acknowledged anyway."""
         self.handler_errors += 1
         if not self.first & 6 or self._held_back == self.unacknowledged:
             return True
@@ -318,15 +318,15 @@ class SubscribingSession(Session):
         return False
 
     def _parse(self, id_bytes):
-        """Packet identifier, 0 where there is none. -1: a field exceeds the packet, no topic, no
-        UTF-8, identifier 0. A topic that the buffer does not hold is not looked at."""
+        """Packet identifier, 0 where there is none. -1: a field exceeds the packet, no topic, not
+        UTF-8, identifier 0. A topic that does not fit into the buffer is not checked."""
         buf = self.buffer
         length = self.topic_length = packets.get_u16(buf, 0) if self.length > 2 else 0
         at = self.payload_at = 2 + length + id_bytes
         self.payload_length = self.length - at
         if not length or at > self.length:
             return -1
-        if at > len(buf):  # the identifier came by: all of it, or its last byte
+        if at > len(buf):  # _passed_id has the identifier, or its last byte
             at = self._passed_id if at > len(buf) + 1 else buf[-1] << 8 | self._passed_id & 0xFF
             return (at or -1) if id_bytes else 0
         if not is_topic(buf, 2, 2 + length):
@@ -334,7 +334,7 @@ class SubscribingSession(Session):
         return (packets.get_u16(buf, at - 2) or -1) if id_bytes else 0
 
     def _on_rest(self, data, at, count):
-        """The packet identifier follows a topic that the buffer does not hold, or not all of it."""
+        """Keep the packet identifier after a topic that the buffer does not hold, or not wholly."""
         if 0x30 < self.first & 0xF6 < 0x40:
             place = 2 + packets.get_u16(self.buffer, 0) - self.have
             self._pass(data, at, place, count)
@@ -345,7 +345,7 @@ class SubscribingSession(Session):
             self._passed_id = self._passed_id << 8 & 0xFF00 | data[at + place]
 
     def is_on(self, topic: bytes) -> bool:
-        """True when the message in `buffer` came on this topic (bytes)."""
+        """True when the message in `buffer` arrived on this topic (bytes)."""
         if self.topic_length != len(topic):
             return False
         for i in range(len(topic)):

@@ -4,7 +4,7 @@ is well.
 
 **Suspicion.** The peer ended two connections in a row while a PUBLISH was in flight and nothing was
 acknowledged (one, while messages are aside). Either a message is the reason, or the network is bad.
-A control on each of the next connections, which sends no message, tells the two apart:
+A control on each of the next connections, which sends no message, distinguishes the two:
 
     CONNACK   PINGREQ, PINGRESP ... PINGREQ, PINGRESP   PUBLISH of the oldest, alone
     |------ control: older than the one that ended ------|-- trial --|
@@ -16,7 +16,7 @@ A control on each of the next connections, which sends no message, tells the two
   evidence. The third in a row for the same message sets it aside.
 - PUBACK: this message is fine. The next one that had been in flight goes out, alone. After the last
   of them the suspicion is over.
-- A deadline of ours (TIMED_OUT, NO_ANSWER) or another client with our id (TAKEN_OVER) is no
+- Our own deadline (TIMED_OUT, NO_ANSWER) or another client with our id (TAKEN_OVER) is no
   evidence, and counting restarts. But NO_ANSWER is evidence if the server acknowledged later
   messages: then it answers, but not this one.
 A message whose topic is invalid for any server is set aside without trials.
@@ -54,12 +54,12 @@ _BLOCKED = const(-27)
 _CALM = const(0)  # nothing is suspected; the shelf may have messages
 _CONTROL = const(1)
 _TRIAL = const(2)
-_PINGED = const(3)  # a message of the shelf is due;
-_HOLD = const(4)  # the window runs empty;
-_AGAIN = const(5)  # it went out;
-_RECEIVED = const(6)  # PUBREC came;
-_RELEASED = const(7)  # PUBREL went out
-_ENDS = const(3)  # that are evidence
+_PINGED = const(3)  # PINGREQ is out: a message of the shelf is due
+_HOLD = const(4)  # the window runs empty for it
+_AGAIN = const(5)  # it went out
+_RECEIVED = const(6)  # its PUBREC came
+_RELEASED = const(7)  # its PUBREL went out
+_ENDS = const(3)  # this many are evidence enough
 _IN_A_ROW = const(4)
 _PATIENCE = const(-3)
 _CONTROL_MS = const(10_000)  # at most
@@ -68,38 +68,38 @@ _MINUTE_MS = const(60_000)
 
 
 class Suspects:
-    """A part of its session, whose fields it reads; its window is this object's to say."""
+    """A part of its session: reads the session's fields, and decides its window."""
 
     def __init__(self, session):
         self._session = session
         self._full = session.window
         self._state = _CALM
         # One by one:
-        self._until = 0  # messages before this one
+        self._until = 0  # messages before this one are suspected
         self._seq = self._ends = 0  # the last one on which a connection ended, and how often
         self._age_ms = 0  # of the connection that ended
-        self._pinged_ms = -1  # age of this one when PINGREQ went out; -1: it did not
-        self._in_a_row = 0  # set aside, and nothing acknowledged since
+        self._pinged_ms = -1  # age of this connection when PINGREQ went out; -1: not yet
+        self._in_a_row = 0  # messages set aside since the last acknowledgement
         self._acknowledged = session.acknowledged
-        self.status = _OK  # of the last message that was to be set aside, or BLOCKED
+        self.status = _OK  # of the last message that should be set aside, or BLOCKED
         # Again:
-        self._index = 0  # of the message on the shelf that is next
-        self._minutes = 1  # until then,
-        self._since_ms = session.now_ms  # from these ticks on
+        self._index = 0  # of the next message on the shelf
+        self._minutes = 1  # until it is due
+        self._since_ms = session.now_ms  # counted from these ticks
         self._packet_id = 0
 
     def is_over(self):
         return self._state == _CALM and not self._session.outbox.aside
 
     def begin(self):
-        """The messages that were in flight are suspected."""
+        """Suspect the messages that were in flight."""
         self._until = self._session.high
         self._ends = 0
         self._take_age()
         self._state = _CONTROL
 
     def refuse(self, seq) -> int:
-        """The server said that it will never take message seq: it is set aside. A status."""
+        """Set message seq aside, which the server says it will never accept. Returns a status."""
         outbox = self._session.outbox
         try:
             self.status = outbox.shelf().put(seq)
@@ -112,8 +112,8 @@ class Suspects:
         return self.status
 
     def pass_over(self, seq):
-        """Message seq counts as acknowledged, if it is aside. False: it is not, or is beyond the
-        window."""
+        """Treat message seq as acknowledged, if it is set aside. False: it is not, or is outside
+        the window."""
         session = self._session
         place = seq - session.base
         if not session.outbox.shelf().has(seq) or not 0 <= place < _MOST_IN_FLIGHT:
@@ -123,7 +123,7 @@ class Suspects:
         return True
 
     def retry(self):
-        """The next message of the shelf is due now."""
+        """Make the next message of the shelf due now."""
         self._minutes = 0
 
     def set_window(self, window):
@@ -131,8 +131,8 @@ class Suspects:
         self._full = window
 
     def denies(self, packet_id):
-        """The server said (MQTT 5.0) that it does not take the message of the shelf that went out
-        again. False: it was not for that one."""
+        """The server (MQTT 5.0) refused a message. True if it is the message of the shelf that went
+        out again, which is then postponed."""
         if self._state < _AGAIN or packet_id != self._packet_id:
             return False
         self._state = _CALM
@@ -143,7 +143,7 @@ class Suspects:
 
     def on_connected(self):
         self._pinged_ms = -1
-        if elapsed_ms(self._since_ms, self._session.now_ms):  # 6 days ago: ticks tell no longer
+        if elapsed_ms(self._since_ms, self._session.now_ms):  # 6 days ago, beyond the ticks' range
             self._minutes = 0
         try:
             if self._session.outbox.lent:
@@ -154,8 +154,8 @@ class Suspects:
             self._state = _CONTROL
 
     def on_lost(self, error):
-        """The connection ended. What the session is to count from, see Session._on_lost(); None: it
-        tells nothing of what was suspected."""
+        """The connection ended. Returns the count from which SessionBase._on_lost() continues;
+        None: this end says nothing about what was suspected."""
         state = self._state
         if state == _CALM:
             return None
@@ -206,7 +206,7 @@ class Suspects:
         if first == 0x70 and self._state != _RELEASED:
             return False
         self._state = _CALM
-        session.outbox.save_state()  # or a power cut might bring it back to the ring
+        session.outbox.save_state()  # or a power cut could bring it back to the ring
         if session.outbox.shelf().release(self._index) != _OK:
             self._postpone()
             return True
@@ -218,7 +218,7 @@ class Suspects:
         return True
 
     def begin_at(self, index):
-        """This message of the shelf is the next."""
+        """Make message `index` of the shelf the next one."""
         self._index = index
 
     # --- One by one ---
@@ -246,8 +246,8 @@ class Suspects:
         return not session.out_end or session.out_at > 0 or session.out is not session.tx
 
     def _is_proved(self):
-        """The control: the connection, on which nothing was published, has outlived the one that
-        ended, and PINGREQ was answered then."""
+        """True when the control has passed: this connection, on which nothing was published, has
+        outlived the one that ended, and then PINGREQ was answered."""
         session = self._session
         if self._is_waiting() or self._is_asking():
             return False
@@ -260,7 +260,7 @@ class Suspects:
         return False
 
     def _check_topic(self):
-        """Of the oldest message, which another firmware may have stored."""
+        """Check the topic of the oldest message, which another firmware may have stored."""
         outbox, seq = self._session.outbox, self._session.base
         if outbox.load(seq) == _OK and outbox.loaded_seq == seq:
             at = outbox.topic_at
@@ -284,7 +284,7 @@ class Suspects:
     # --- Again ---
 
     def _received_id(self):
-        """Of the message whose PUBREC came, and PUBCOMP did not yet; 0: there is none."""
+        """Identifier of the message that awaits PUBCOMP after its PUBREC; 0: there is none."""
         return getattr(self._session, "aside_id", 0)
 
     def _wait(self, minutes):
@@ -292,7 +292,7 @@ class Suspects:
         self._since_ms = self._session.now_ms
 
     def _postpone(self):
-        """The message was not taken again. One that the server has is the next, too."""
+        """The message was refused or not answered. If the server has it, it stays the next one."""
         if self._packet_id and self._packet_id == self._received_id():
             self._wait(max(self._minutes, 1))
             return
@@ -304,7 +304,7 @@ class Suspects:
             self._wait(min(max(2 * self._minutes, 1), _MOST_MINUTES))
 
     def _look_at_shelf(self):
-        """Send the message that is due, when it is alone. Returns the window."""
+        """Send the message that is due, when nothing else is in flight. Returns the window."""
         state = self._state
         waited_ms = elapsed_ms(self._session.now_ms, self._since_ms)
         if state == _CALM:
@@ -331,8 +331,8 @@ class Suspects:
             self._send()
 
     def _send(self):
-        """PUBLISH of the shelf's message, with the identifier that it had: where an exchange of
-        QoS 2 was cut, the server takes whatever has its identifier for that message."""
+        """Send PUBLISH of the shelf's message, with its old identifier: if an exchange of QoS 2 was
+        cut, the server takes any PUBLISH with that identifier for that message."""
         session = self._session
         outbox = session.outbox
         if outbox.shelf().load(self._index) != _OK:
@@ -351,7 +351,7 @@ class Suspects:
         session._start(session.tx, self._put(session, outbox))
 
     def _put(self, session, outbox):
-        """Returns the packet's length."""
+        """Compose PUBLISH in tx. Returns its length."""
         first = outbox.flags >> 3 & 0x06
         if first == 4 and session.highest_qos < 2:
             first = 2
@@ -362,7 +362,7 @@ class Suspects:
         )  # fmt: skip
 
     def _send_release(self):
-        """PUBREL: the server has the QoS 2 message of the shelf, and flash knows it."""
+        """Send PUBREL: the server has the QoS 2 message of the shelf, and the note records that."""
         if not (self._session._is_noted or self._session._save()):
             return
         tx = self._session.tx

@@ -16,8 +16,8 @@ def is_text(text: bytes) -> bool:
 
 
 def is_filter(text: bytes) -> bool:
-    """True when `text` is a topic filter (4.7): a wildcard fills its level, # is the last one; no
-    level need have a character. Of $share/NAME/FILTER the name has one, and the filter too."""
+    """True when `text` is a topic filter (4.7): a wildcard fills its level, # is the last one;
+    levels may be empty. In $share/NAME/FILTER, neither name nor filter is empty."""
     if not text or not is_text(text):
         return False
     levels = text.split(b"/")

@@ -25,7 +25,7 @@ _DEEP_SLEEP = const(4)
 
 
 def number_of(version):
-    """ "1.2.3" is 10203."""
+    """Returns 10203 for "1.2.3"."""
     number = 0
     for part in version.split("."):
         number = number * 100 + int(part)
@@ -33,7 +33,7 @@ def number_of(version):
 
 
 class About:
-    """A sensor with changing names, as Station wants it. health: Health or SensorNotices, asked
+    """A sensor with changing names, as Station requires. health: Health or SensorNotices, read
     before this one."""
 
     def __init__(self, outbox, health, version, report_s, of_board):
@@ -46,9 +46,9 @@ class About:
         for reading in of_board:
             self._readings[_RESET_CAUSE if reading.name == b"reset_cause" else _SIGNAL] = reading
         reset = self._readings[_RESET_CAUSE]
-        # the message that tells the last reset; -1: still to be told, -2: told, or nothing to tell
+        # the message that reports the last reset; -1: still to be reported, -2: done, or no need
         self._reset_seq = -1 if reset and reset.read() != _DEEP_SLEEP else -2
-        # what report_s was told, or needs no telling; the message that told it
+        # report_s as last reported, or as not worth a report; the message that reported it
         self._known_s, self._known_seq = report_s() if self._reset_seq == -2 else -1, -1
 
     def read(self):

@@ -27,7 +27,7 @@ class Clock:
         return self.day > 0
 
     def set(self, day, ms, now_ms):
-        """It is `ms` milliseconds into day number `day`, UTC."""
+        """Set the clock to `ms` milliseconds into day number `day`, UTC."""
         self.now(now_ms)
         self.day, self.ms = day, ms
 

@@ -1,4 +1,4 @@
-"""What a board remembers of its commands across a reset: one small file, replaced as a whole.
+"""Keeps a board's commands across a reset, in one small file that is replaced as a whole.
 
     crc:8 hex digits   of all that follows
     [at, doing, pending]   JSON, one line
@@ -6,7 +6,7 @@
 
 An entry is the CRC-30 of a command's id, and the CRC-30 of its bytes with the result in the two
 upper bits. `doing` is a command that ends after a reset, [kind, id, ...], see `commands.py`.
-`pending` is an answer and its number in the outbox, which tells after a cut whether it is stored.
+`pending` is an answer and its number in the outbox, which shows after a cut if it is stored.
 
 The file is replaced by a rename, which littlefs does whole or not at all: a power cut leaves the
 old note or the new one. A file that does not fit its CRC counts as none. Allocation: bounded by the
@@ -38,7 +38,7 @@ def crc_of(data):
 
 
 def read(path):
-    """The file's bytes; None where there is none."""
+    """Returns the file's bytes; None if it does not exist."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -47,14 +47,14 @@ def read(path):
 
 
 def replace(path, data):
-    """The file holds data, or what it held before. Raises OSError."""
+    """Replace the file's content by data. Raises OSError, and the file has what it had."""
     with open(path + ".new", "wb") as file:
         file.write(data)
     os.rename(path + ".new", path)
 
 
 class Note:
-    """doing, pending: lists, or None. ring: see above; `at` is the entry that goes next."""
+    """doing, pending: lists, or None. ring: see above; `at` is the entry that is used next."""
 
     def __init__(self, path):
         self._path = path
@@ -62,7 +62,7 @@ class Note:
         self.load()
 
     def load(self):
-        """What is on flash."""
+        """Read the note from flash."""
         self.at, self.doing, self.pending = 0, None, None
         self.ring[:] = bytes(len(self.ring))
         data = read(self._path) or b""
@@ -75,13 +75,13 @@ class Note:
             pass
 
     def save(self):
-        """Raises OSError, and the flash has what it had."""
+        """Write the note. Raises OSError, and flash has the old one."""
         head = json.dumps([self.at, self.doing, self.pending]).encode()
         body = head + b"\n" + self.ring
         replace(self._path, b"%08x" % crc_of(body) + body)
 
     def find(self, command_id, content):
-        """Result of this command; -1: not known; -2: the id is another command's."""
+        """Returns the result of this command; -1: not known; -2: the id is another command's."""
         found = _UNKNOWN
         for at in range(0, len(self.ring), _RING_ENTRY_BYTES):
             key, word = struct.unpack_from("<II", self.ring, at)
@@ -98,7 +98,7 @@ class Note:
         self.at = (self.at + 1) % _ENTRIES
 
     def set_result(self, command_id, result):
-        """Of the entry that was added last with this id."""
+        """Set the result of the entry that was added last with this id."""
         for back in range(1, _ENTRIES + 1):
             at = (self.at - back) % _ENTRIES * _RING_ENTRY_BYTES
             key, word = struct.unpack_from("<II", self.ring, at)

@@ -21,12 +21,12 @@ KNOWN = {
 
 
 def parse(data):
-    """(command, "" or what is wrong with it); None instead of a command without a usable id."""
+    """Returns (command, "" or what is wrong with it); command is None without a usable id."""
     try:
         command = json.loads(data.decode())
     except (ValueError, RecursionError):
         return None, "not JSON"
-    # MicroPython's json takes the first half of a text for the whole
+    # MicroPython's json accepts a text that ends too early
     if not isinstance(command, dict) or data.strip()[-1:] != b"}":
         return None, "not one JSON object"
     command_id = command.get("id")
@@ -69,7 +69,7 @@ def _is_number(value, least, most):
 
 
 def too_late(command, clock):
-    """Why it is refused, or "". A clock that is not set refuses nothing."""
+    """Why the command is refused, or "". A clock that is not set refuses nothing."""
     if "until" not in command or not clock.is_set:
         return ""
     is_late = clock.day * 86400 + clock.ms // 1000 > command["until"]
@@ -77,5 +77,5 @@ def too_late(command, clock):
 
 
 def plain(text):
-    """What may stand between quotes in JSON as it is."""
+    """Replace what may not stand between quotes in JSON."""
     return "".join([one if " " <= one <= "~" and one not in '"\\' else "'" for one in text])

@@ -19,7 +19,7 @@ class Commanded:
         return self._base.step(self, now_ms)
 
     def publish_rest(self):
-        """Nothing takes the number that an answer is to have."""
+        """Nothing may take the number that an answer will have."""
         if self._done == len(self.sensors):
             return False
         if self.commands.work & _OWES and not self.commands.settle():
@@ -30,7 +30,7 @@ class Commanded:
         return self._base.publish_rest(self)
 
     def add_report(self, values):
-        """To the message that was begun. Returns how many have room there, or are none."""
+        """Add a report to the message that was begun. Returns how many fit, or are None."""
         at = 0
         for sensor, value in zip(self.sensors, values):
             if value is not None and not self.pack.add(
@@ -41,13 +41,13 @@ class Commanded:
         return at
 
     def publish_later(self, values, first):
-        """The next messages have what a report read (None: nothing), from that sensor on; not where
-        a measurement is being published, which read the same just before."""
+        """Put what a report read (None: nothing), from sensor `first` on, into the next messages.
+        Not while a measurement is being published, because it read the same just before."""
         if values and self._done == len(self.sensors):
             self.values[:] = values
             self._done = first
 
 
 def over(base):
-    """The class of a station like `base` that takes commands."""
+    """Returns a subclass of the station `base` that takes commands."""
     return type("CommandedStation", (Commanded, base), {"_base": base})

@@ -32,20 +32,20 @@ _DONE = const(0)
 _REFUSED_COMMAND = const(1)
 _TAKEN_BACK = const(2)
 _IN_PROGRESS = const(3)
-_OWES = const(1)  # work: an answer is to be stored, and takes the next number;
-_TRIAL = const(2)  # settings are on trial;
-_RESTART = const(4)  # a reset is due;
-_REPEAT = const(8)  # a result is to be told again
+_OWES = const(1)  # in `work`: an answer must be stored, and takes the next number
+_TRIAL = const(2)  # settings are on trial
+_RESTART = const(4)  # a reset is due
+_REPEAT = const(8)  # a result must be sent again
 _STUCK = const(16)  # no note can be written: what was begun waits for the next start
 _COMMAND_BYTES = const(512)  # of a command
 _MOST_WHY = const(100)
 _RESTART_MS = const(500)  # for the acknowledgement to go out
-_QUIET_MS = const(500)  # nothing came for so long: the server has no more commands
+_QUIET_MS = const(500)  # nothing came for this long: the server has no more commands
 _RETRY_MS = const(1000)
 _MINUTE_MS = const(60_000)
 _WITHIN_S = const(300)
 _GRANTED = const(2)
-# They name the board and its flash, or would lock out whoever sent them.
+# Keys that name the board and its flash, or that could lock out their sender.
 _FIXED = ("device_id", "topic_prefix", "outbox_blocks", "commands", "update_key")
 
 
@@ -54,8 +54,8 @@ class NotNow(Exception):
 
 
 class Commands:
-    """In its order: choose() before the board is opened, attach(), then step() when `work` is not
-    0, and listen() before a sleep. Also a sensor: `commands_ignored`, when that has changed."""
+    """Call choose() before the board is opened, then attach(), step() whenever `work` is not 0, and
+    listen() before a sleep. Also a sensor: `commands_ignored`, when that has changed."""
 
     name, unit, exponent = b"commands_ignored", b"", 0
     station: "Anything" = None
@@ -67,14 +67,14 @@ class Commands:
         self.note = Note(NOTE_PATH)
         self.topic, self._answer_topic = base + b"/command", base + b"/answer"
         self.work = 0
-        # Messages that are no command: no JSON, no id, retained; too long: session.skipped.
+        # Messages that are not commands: not JSON, no id, retained; too long: session.skipped.
         self.ignored = self._told = 0
-        self._since_ms = 0  # of a reset that is due, a trial, a try to store the answer
+        self._since_ms = 0  # when a reset became due, a trial began, or the answer was last tried
         self.limit_ms = 0  # of the trial, from the start on
         self._heard_ms = 0
         self._awake_ms = self._awake_since_ms = 0
-        self._again = None  # the payload that tells a result again
-        self._reported = 0  # so many of a report's readings are in its answer, or have none
+        self._again = None  # the payload that repeats a result
+        self._reported = 0  # how many of a report's readings are in its answer, or None
 
     def read(self):
         told, self._told = self._told, self.ignored
@@ -83,7 +83,7 @@ class Commands:
     # --- Start ---
 
     def choose(self, settings, load):
-        """The settings to start with: on trial, or those that passed it. load: callable, path."""
+        """Returns the settings to start with: on trial, or adopted. load: callable, path."""
         doing = self.note.doing
         if not doing or doing[0] not in ("adopt", "trial"):
             return settings
@@ -99,8 +99,8 @@ class Commands:
             unload("station.trial")
 
     def parts(self, station):
-        """(class of a session without a collector, class like `station`, more options of any
-        session): room for the longest command; what cannot be taken now stays with the server."""
+        """Returns (session class without a collector, subclass of `station`, more options of any
+        session): room for the longest command; one that cannot be taken now stays at the server."""
         from outpost.subscribing import SubscribingSession
         from station.commanded_station import over
 
@@ -124,7 +124,7 @@ class Commands:
         self._since_ms = self._heard_ms = self._board.ticks_ms()
         try:
             self._recover(session.outbox)
-        except OSError:  # the filesystem is full: a board measures all the same
+        except OSError:  # the filesystem is full: the board still measures
             self.work = _STUCK
 
     def _recover(self, outbox):
@@ -154,15 +154,15 @@ class Commands:
     # --- Taking a command ---
 
     def _on_message(self, session):
-        """Its return acknowledges the command: all that must survive is on flash then."""
+        """Its return acknowledges the command, so all that must survive is in flash by then."""
         if not session.is_on(self.topic):
             return
         self._heard_ms = self._board.ticks_ms()
-        if session.first & 1:  # kept by the server, it comes with each SUBSCRIBE
+        if session.first & 1:  # retained: it comes with each SUBSCRIBE
             self.ignored += 1
             return
         if self.work & _TRIAL:
-            self._adopt()  # what arrives here has passed the trial
+            self._adopt()  # a command has arrived, so the trial is passed
         if self.work & (_RESTART | _OWES | _STUCK | _TRIAL):
             raise NotNow
         at = session.payload_at
@@ -170,9 +170,9 @@ class Commands:
         try:
             self._take(data, session.first & 8)
         except Exception:
-            self.note.load()  # RAM says what flash says
+            self.note.load()  # RAM again has what flash has
             if self.note.pending or self.note.doing:
-                self._restart_soon()  # the start finishes it
+                self._restart_soon()  # the next start finishes it
             raise
 
     def _take(self, data, is_repeat):
@@ -183,7 +183,7 @@ class Commands:
         command_id, content = command["id"], crc_of(data)
         result = self.note.find(command_id, content)
         if result >= 0:
-            if not is_repeat:  # the sender's, not the server's
+            if not is_repeat:  # sent again by the sender, not by the server
                 self._tell_again(command_id, result)
             return
         self.note.add(command_id, content, _IN_PROGRESS)
@@ -205,7 +205,7 @@ class Commands:
         self._answer(command_id, "report", _DONE)
 
     def _restart(self, command_id, command):
-        """Whatever ends this life is the restart, and the next start answers."""
+        """Any reset counts as the restart. The next start answers."""
         self.note.doing = ["restart", command_id]
         self.note.save()
         self._restart_soon()
@@ -255,9 +255,9 @@ class Commands:
     # --- Answers ---
 
     def _answer(self, command_id, what, result, why="", minutes=0):
-        """The note says which number the answer will have, so that a start can tell whether it was
-        stored."""
-        self.station.close_record()  # an open one has the number that is next
+        """The note stores which number the answer will have, so that a start can find out whether
+        it was stored."""
+        self.station.close_record()  # an open one has the next number
         outbox = self._client.session.outbox
         self.note.doing = None
         self.note.pending = [
@@ -267,7 +267,7 @@ class Commands:
         self.note.set_result(command_id, result)
         self.note.save()
         self.work |= _OWES
-        self._since_ms = self._board.ticks_ms()  # ticks of a week ago tell no time
+        self._since_ms = self._board.ticks_ms()  # ticks of a week ago are of no use
         self.settle()
 
     def settle(self):
@@ -309,14 +309,14 @@ class Commands:
         return pack.end()
 
     def _tell_again(self, command_id, result):
-        """Through no outbox: the answer itself is stored once. One at a time waits."""
+        """Bypasses the outbox, because the answer itself is stored once. One at a time waits."""
         self._again = ('{"cmd":"%s","v":%d,"again":1}' % (command_id, result)).encode()
         self.work |= _REPEAT
 
     # --- The loop ---
 
     def step(self, now_ms):
-        """What `work` says. Ends in board.restart() when a reset is due."""
+        """Do what `work` requires. Ends in board.restart() when a reset is due."""
         if self.work & _OWES and elapsed_ms(now_ms, self._since_ms) >= _RETRY_MS:
             self._since_ms = now_ms
             self.settle()
@@ -335,7 +335,7 @@ class Commands:
             self._board.restart()
 
     def is_granted(self):
-        """The server takes this board, and lets it hear commands."""
+        """True when the server accepts this board, and its subscription to commands."""
         return self._client.is_connected() and 0 <= self._entry[2] <= _GRANTED
 
     def _restart_soon(self, earlier_ms=0):
@@ -343,7 +343,7 @@ class Commands:
         self.work |= _RESTART
 
     def _adopt(self):
-        """The settings that were tried, or need no trial, take the place of the old ones."""
+        """Replace the old settings by those that were tried, or that need no trial."""
         from station import trial
 
         trial.adopt(self.note)
@@ -366,8 +366,8 @@ class Commands:
         return bool(self.work & _TRIAL)
 
     def listen(self, until):
-        """Before a sleep, on a connection: take what the server has kept, and stay awake as long as
-        was asked for. until: callable, goes on within the wake's time until a callable is true."""
+        """Before a sleep, while connected: take the commands kept by the server, and stay awake as
+        long as requested. until: callable, polls until its argument is true or the wake is over."""
         until(self._has_heard)
         while self.work & (_TRIAL | _RESTART) or self._is_awake():
             self._turn()
@@ -389,7 +389,7 @@ class Commands:
         return waited_ms < self._awake_ms and not self._board.stopping()
 
     def _turn(self):
-        """As the loop of a board that does not sleep."""
+        """One pass of the loop, as on a board that does not sleep."""
         station, board = self.station, self._board
         board.feed_watchdog()
         now_ms = board.ticks_ms()

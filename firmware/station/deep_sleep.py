@@ -14,7 +14,7 @@ from micropython import const
 from outpost.session import elapsed_ms
 
 _FULL = const(-1)
-_LEAST_MS = const(100)  # ESP32 takes a sleep of 0 for one without end
+_LEAST_MS = const(100)  # ESP32 treats a sleep of 0 as one without end
 
 
 def wake(station, board, settings):
@@ -23,7 +23,7 @@ def wake(station, board, settings):
     limit_ms = _limit_ms(station.commands, settings["wake_limit_ms"])
 
     def until(is_done):
-        """Keep the connection going, within what is left of the wake's time."""
+        """Poll until is_done() is true, or the wake's time is over."""
         while not is_done() and elapsed_ms(board.ticks_ms(), start_ms) < limit_ms:
             board.feed_watchdog()
             board.keep_time(station.clock, board.ticks_ms())
@@ -35,7 +35,7 @@ def wake(station, board, settings):
     board.started(client)
     is_due = _is_due(station, board, settings["connect_every"])
     if is_due:
-        # first, so that this reading has its time, and TLS can judge dates
+        # connect first, so that this reading has its time, and TLS can check dates
         until(lambda: station.clock.is_set)
     _settle(station.sensors, board, client)
     first = client.session.outbox.next_seq
@@ -45,7 +45,7 @@ def wake(station, board, settings):
         station.close_record()
         until(client.is_drained)
         if station.status == _FULL:
-            _measure(station, board)  # what was refused: there is room now, or there is not
+            _measure(station, board)  # the refused measurement again: there may be room now
             station.close_record()
         _tell_unheard(client.session, settings)
         _listen(station, board, until)
@@ -56,21 +56,21 @@ def wake(station, board, settings):
 
 
 def _limit_ms(commands, wake_limit_ms):
-    """Of a wake: settings on trial may have less time than others."""
+    """Returns the limit of a wake. Settings on trial may have less time than others."""
     return (
         min(wake_limit_ms, commands.limit_ms) if commands and commands.is_trial else wake_limit_ms
     )
 
 
 def _is_due(station, board, connect_every):
-    """Does this wake connect? On trial are settings that must prove that they can."""
+    """Does this wake connect? Settings on trial must prove that they can."""
     if board.stopping() or (station.commands and station.commands.is_trial):
         return True
     return station.client.session.outbox.next_seq % connect_every == 0
 
 
 def _has_passed(first, outbox, connect_every):
-    """Did a later message of this wake get such a number? The next wake would not see it."""
+    """Did a later message of this wake get a number that connects? The next wake would not know."""
     return (outbox.next_seq - 1) // connect_every > first // connect_every
 
 
@@ -82,13 +82,13 @@ def _tell_unheard(session, settings):
 
 
 def _listen(station, board, until):
-    """To the commands that the server has kept, where some are taken."""
+    """Take the commands that the server has kept, if this board takes any."""
     if station.commands and not board.stopping():
         station.commands.listen(until)
 
 
 def _not_now():
-    """The sleep forgets which block was erased ahead: it would be erased at each connection."""
+    """Replaces erase_ahead(): the sleep forgets what is erased, so each connection would erase."""
     return False
 
 
@@ -101,12 +101,12 @@ def _measure(station, board):
 
 
 def _settle(sensors, board, client):
-    """Some sensors give at the second reading what the first one began (DS18B20)."""
+    """Some sensors (DS18B20) return at the second reading what the first one started."""
     settle_ms = max([getattr(sensor, "settle_ms", 0) for sensor in sensors])
     if not settle_ms:
         return
     for sensor in sensors:
-        if getattr(sensor, "settle_ms", 0):  # another one may rest after a slow reading
+        if getattr(sensor, "settle_ms", 0):  # another one may pause after a slow reading
             sensor.read()
     start_ms = board.ticks_ms()
     while elapsed_ms(board.ticks_ms(), start_ms) < settle_ms:
@@ -115,6 +115,6 @@ def _settle(sensors, board, client):
 
 
 def _rest_ms(clock, now_ms, interval_ms):
-    """Until one interval after this wake began."""
+    """Returns the milliseconds until one interval after this wake began."""
     clock.now(now_ms)
     return max(interval_ms - clock.up_ms, _LEAST_MS)

@@ -12,7 +12,7 @@ _REST = const(63)
 
 
 class Wear:
-    """A reading of the outbox, as Station wants it. value: callable, an integer."""
+    """A reading of the outbox, as Station requires it. value: callable, returns an integer."""
 
     def __init__(self, name, outbox, value):
         self.name, self.unit, self.exponent = name, b"", 0

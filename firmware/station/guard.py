@@ -28,7 +28,7 @@ FAULTS = (
     "out of range",
     "slow",
     "not usable",  # its file or its settings
-    "hung",  # never came back: the watchdog reset the board
+    "hung",  # never returned: the watchdog reset the board
 )
 _ABSENT = const(1)
 _RAISED = const(2)
@@ -45,14 +45,14 @@ _SLOW_MS = const(1000)
 _PAUSES = const(10)  # times as long as the slow reading
 _FIRST_RETRY_MS = const(1000)
 _LAST_RETRY_MS = const(600_000)
-_HUNG_MS = const(3_600_000)  # until such a one is tried again
+_HUNG_MS = const(3_600_000)  # until a hung sensor is tried again
 _MOST_VALUE = const(0x3FFF_FFFF)
 _MOST_FLOAT, _LEAST_FLOAT = 1e9, -1e9
 _DETAIL_CHARACTERS = const(80)
 
 
 class Channel:
-    """One value of a guarded sensor, as Station wants a sensor. The first takes the reading."""
+    """One value of a guarded sensor, as Station requires. The first one takes the reading."""
 
     def __init__(self, guard, index, name, unit, exponent):
         self.guard, self._index = guard, index
@@ -66,7 +66,7 @@ class Channel:
 
 
 class Guard:
-    """name: bytes. readings: (suffix, unit, exponent) of each value, or with (least, most) beside.
+    """name: bytes. readings: (suffix, unit, exponent) of each value, maybe with least and most.
 
     driver: object with read(); or make: callable that constructs one. feed: feeds the watchdog.
     fault: index into FAULTS; faults: how many since the start; detail: text of the last one.
@@ -90,12 +90,12 @@ class Guard:
         self._ticks_ms, self._feed = ticks_ms, feed
         self._since_ms = self._wait_ms = self._retry_ms = 0
         self._note, self._number = _forget, 0
-        self._empty = 0  # readings of None in a row,
-        self._good_ms = 0  # since this: the last reading that was one, or the driver's start
+        self._empty = 0  # readings of None in a row
+        self._good_ms = 0  # ticks of the last good reading, or of the driver's start
         self._code = 0  # of the latest reading
 
     def channels(self, readings):
-        """A Channel for each value; one without readings for a sensor that has no driver."""
+        """A Channel for each value; a sensor without a driver has one, which has no readings."""
         found = []
         for suffix, unit, exponent in [one[:3] for one in readings] or [("", "", 0)]:
             name = self.name + (b"_" + _bytes(suffix) if suffix else b"")
@@ -103,7 +103,7 @@ class Guard:
         return found
 
     def watch(self, note, number, hung):
-        """note: callable that keeps a number over a reset; this one's, while it is being read.
+        """note: callable that keeps a number across a reset: this sensor's, while it is being read.
         hung: a Hung, or None."""
         self._note, self._number = note, number
         if hung and hung.has(number):
@@ -115,7 +115,7 @@ class Guard:
             self.say()
 
     def may_fail_silently(self):
-        """A chip's own sensor has no reading now and then, as signal without Wi-Fi."""
+        """A chip's own sensor may have no reading at times, such as signal without Wi-Fi."""
         return self._make is None
 
     def measure(self):
@@ -154,11 +154,11 @@ class Guard:
             self._code = self._take(self._driver.read())
 
     def __enter__(self):
-        """With `with`, because `except ... as` makes a frame too large for the C stack."""
+        """Used by `with`, because `except ... as` makes a frame too large for the C stack."""
         self.detail = ""
 
     def __exit__(self, kind, error, trace):
-        """True: that exception ends here."""
+        """True: the exception ends here."""
         if error is None or not isinstance(error, (Exception, SystemExit)):
             return False  # Ctrl-C
         self._code = _code_of(error, self._driver is None)
@@ -166,7 +166,7 @@ class Guard:
         return True
 
     def _take(self, found):
-        """Each value; a good one beside a bad one is kept."""
+        """Take each value; a good one is kept even if another is bad. Returns a code."""
         count = len(self.values)
         if type(found) is not list and type(found) is not tuple:
             return self._put(0, found) if count == 1 else _GARBAGE
@@ -181,7 +181,7 @@ class Guard:
         return worst
 
     def _put(self, index, value):
-        """One value in its place."""
+        """Put one value in its place. Returns a code."""
         if value is None:
             return 0
         kind = type(value)
@@ -208,7 +208,7 @@ class Guard:
                 return True
         return False
 
-    # --- What follows from it ---
+    # --- Consequences ---
 
     def _judge(self, code, took_ms):
         """Count, print, and decide when the next attempt is due."""
@@ -230,7 +230,7 @@ class Guard:
             self.say()
 
     def _is_settling(self):
-        """Whether another None says nothing yet: the interval is shorter than a reading takes."""
+        """True while another None means nothing: the interval is shorter than a reading takes."""
         elapsed = elapsed_ms(self._since_ms, self._good_ms)
         return self._empty >= _MOST_EMPTY - 1 and elapsed < self.settle_ms
 
@@ -244,12 +244,12 @@ class Guard:
             self._retry_ms = min(max(2 * self._retry_ms, _FIRST_RETRY_MS), _LAST_RETRY_MS)
 
     def say(self):
-        """At the prompt."""
+        """Print the fault at the prompt."""
         print("sensor", str(self.name, "utf-8") + ":", FAULTS[self.fault], self.detail)
 
 
 def guarded(sensors, ticks_ms, feed, note=None, kept=None):
-    """(guards, channels) of a board's sensors.
+    """Returns (guards, channels) of a board's sensors.
 
     A sensor is an object with name, unit, exponent, read(), or one of a driver file: with name,
     readings, open(). Both may have settle_ms. note: `board.sensor_note`; kept: its hung_note.
@@ -285,11 +285,11 @@ def _find_hung(note, kept):
 
 
 def _forget(number):
-    """For a sensor that nobody watches: the chip's own."""
+    """Does nothing, for a sensor that is not watched: the chip's own."""
 
 
 def _code_of(error, is_new):
-    """is_new: the driver was being constructed."""
+    """Returns an index into FAULTS. is_new: the driver was being constructed."""
     if isinstance(error, OSError):
         return _ABSENT
     if getattr(error, "is_settings", False) or (is_new and isinstance(error, ImportError)):
@@ -302,7 +302,7 @@ def _bytes(text):
 
 
 def _text_of(error):
-    """One line, with no heap of its own left in the error's traceback."""
+    """Returns one line, so that the error and its traceback need not be kept."""
     try:
         if getattr(error, "is_settings", False):
             return str(error)

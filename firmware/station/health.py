@@ -40,19 +40,19 @@ COUNTERS = (
     b"ahead",
     b"cut_short",
 )
-# What the outbox calls it; only one that holds series has the last. "": not the outbox's.
+# The outbox's names; only one that holds series has the last. "": not from the outbox.
 _OF_OUTBOX = (
     "left_out", "aside", "", "", "", "unreadable", "mended", "sealed_torn", "", "", "cut_short",
 )  # fmt: skip
-_STATES = const(4)  # so many of them are reported even though 0
+_STATES = const(4)  # this many of them are reported even when 0
 _REST = const(63)  # as in flash_wear.py
 _PLACES = b"\x08\x10\x18\x2c\x20\x28\x30\x38\x3c\x34\x24"  # of each counter, in 64 messages
 
 
 class Health:
-    """A sensor with changing names, as Station wants it. pins_lost: callable. Set `station`.
+    """A sensor with changing names, as Station requires. pins_lost: callable. Set `station`.
 
-    reported_seq: number of the message that has the last reading; -1: the last one asked has none.
+    reported_seq: number of the message that has the last reading; -1: the last read had none.
     """
 
     station: "Anything" = None
@@ -63,7 +63,7 @@ class Health:
         self.name = b""
         self.outbox, self._pins_lost = outbox, pins_lost
         self._reported = array("i", [0] * len(COUNTERS))
-        # What the last message reports: once a later one is due, it was stored.
+        # What the last message reports. When a later message is due, it was stored.
         self.reported_seq, self._index, self._value = -1, 0, 0
 
     def read(self):
@@ -75,7 +75,7 @@ class Health:
         return self._report(self._due(place)) if place else None
 
     def has_news(self):
-        """Whether a counter has changed since it was told."""
+        """True when a counter has changed since it was reported."""
         index = len(COUNTERS)
         while index:
             index -= 1

@@ -1,13 +1,13 @@
-"""Which sensors never came back from a reading, so that the watchdog reset the board, and how many
-starts leave them alone.
+"""Remembers which sensors never returned from a reading, so that the watchdog reset the board, and
+how many starts leave them alone.
 
-Kept over a reset and a sleep by the board (`hung_note`), not in flash: a bit for each sensor, the
-level, and the starts that are left. Such a sensor is left alone for 2, 4, ... 64 starts, twice as
-many each time it hangs again; in a start that lasts for an hour, up to that hour (`guard.py`).
-Where one hangs again, the others have their trial in the next start: each has one a round, so one
-that always hangs hides none. What comes back is forgotten, and the level with the last one.
+The board keeps this across a reset and a sleep (`hung_note`), not in flash: a bit for each sensor,
+the level, and the remaining starts. Such a sensor is left alone for 2, 4, ... 64 starts, twice as
+many each time it hangs again; in a start that lasts for an hour, up to that hour (`guard.py`). If
+one hangs again, the others get their trial in the next start: each has one per round, so one that
+always hangs hides none. A sensor that returns is forgotten, and the level with the last.
 
-Loaded only where one hung. Allocation: construction only.
+Loaded only after a sensor hung. Allocation: construction only.
 """
 
 from micropython import const
@@ -33,7 +33,7 @@ class Hung:
                 self._sensors, level = bit, min(level + 1, _LAST_LEVEL)
             self._sensors |= bit
             level = max(level, 1)
-            left = (1 << level) - 1  # and this one
+            left = (1 << level) - 1  # besides this one
         elif left:
             left -= 1
         self._rest = level << _LEVEL_AT | left << _LEFT_AT
@@ -43,7 +43,7 @@ class Hung:
         return bool(self._sensors & _bit(number))
 
     def forget(self, number):
-        """It came back from a reading."""
+        """The sensor returned from a reading."""
         self._sensors &= ~_bit(number)
         self._keep()
 

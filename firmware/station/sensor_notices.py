@@ -19,13 +19,13 @@ Health by their fields. Allocation: construction only.
 from micropython import const
 
 _REST = const(63)  # as in flash_wear.py
-_SECOND = const(64)  # this bit of a number: the second 64
-# of each sensor; none is one of health.py or flash_wear.py
+_SECOND = const(64)  # this bit of a message's number: the second 64
+# the place of each sensor; health.py and flash_wear.py use none of them
 _PLACES_OF_SENSORS = b"\x07\x09\x0b\x0d\x0f\x11\x13\x17\x19\x1b\x1d\x1f\x21\x23\x27\x29"
 
 
 class SensorNotices:
-    """A sensor with changing names, as Station wants it. reported_seq: number of the last message
+    """A sensor with changing names, as Station requires. reported_seq: number of the last message
     in which it has a reading, its own or health's."""
 
     unit, exponent = b"", 0
@@ -33,7 +33,7 @@ class SensorNotices:
     def __init__(self, outbox, guards, health):
         self.name = b""
         self.outbox, self._guards, self._health = outbox, guards, health
-        # What the last message reports: once a later one is due, it was stored.
+        # What the last message reports. When a later message is due, it was stored.
         self._seq, self._guard, self._value, self._is_count = -1, None, 0, False
         self.reported_seq = -1
 
@@ -50,8 +50,8 @@ class SensorNotices:
             return None
         if place & 1 and self._find(seq):
             return self._report(seq)
-        # in messages of even numbers first: its own places are even, and a sensor whose fault
-        # comes and goes in each message would leave it none
+        # health.py goes first in messages of even numbers, where its places are. Otherwise a sensor
+        # whose fault comes and goes in each message would leave it none
         value = self._health.read()
         self.name = self._health.name
         if value is None and (self._find(seq) or self._is_silent(seq)):
@@ -61,8 +61,8 @@ class SensorNotices:
         return value
 
     def _find(self, seq):
-        """Whether there is something to tell: then _guard and _is_count say what. A place of 64
-        goes before a change, which can wait for the next message."""
+        """True when there is something to report, which _guard and _is_count then say. One of the
+        64 places precedes a change, which can wait for the next message."""
         index = len(self._guards)
         found = False
         while index:
@@ -80,7 +80,7 @@ class SensorNotices:
         return guard.fault or not guard.may_fail_silently()
 
     def _is_silent(self, seq):
-        """Whether no sensor has a reading, and one of them a fault: _guard is one of those."""
+        """True when no sensor has a reading, and one has a fault: _guard is then such a sensor."""
         index, found = len(self._guards), False
         while index:
             index -= 1

@@ -31,8 +31,8 @@ _MOST_STEP_MS = const(1000)
 
 
 def step_of(interval_ms):
-    """Unit of the samples' times: a hundredth of the interval, 1 to 1000 ms. The jitter of the
-    loop within it costs nothing."""
+    """Returns the unit of the samples' times: a hundredth of the interval, 1 to 1000 ms. Jitter of
+    the loop below that costs nothing."""
     return min(max(interval_ms // 100, 1), _MOST_STEP_MS)
 
 
@@ -45,7 +45,7 @@ class Alarm:
         self._where = 0
 
     def crosses(self, value):
-        """Whether it is elsewhere than at the last reading; the first is compared with "within"."""
+        """True when the value crossed a limit since the last reading. It starts "within"."""
         if value is None:
             return False
         where = 1 if value > self._most else -1 if value < self._least else 0
@@ -55,14 +55,14 @@ class Alarm:
 
 
 def _scaled(limit, exponent, sign):
-    """In units of the column, rounded; None lies beyond every value."""
+    """Returns the limit in the column's units, rounded. None is beyond every value."""
     if limit is None:
         return sign * _LIMIT
     return max(-_LIMIT, min(_LIMIT, round(limit * 10.0**-exponent)))
 
 
 class SeriesStation(Station):
-    """start() before the first step. Its `sensors` begin with those that are columns."""
+    """Call start() before the first step. `sensors` begin with those that are columns."""
 
     series: "Anything" = None  # a Series, from start() on
 
@@ -72,8 +72,8 @@ class SeriesStation(Station):
         self._alarms = []
 
     def start(self, settings, columns, guards, health):
-        """columns: how many of the sensors. guards, health: whose news are told at once. Raises
-        ValueError."""
+        """columns: how many of the sensors are columns. guards, health: their news are reported at
+        once. Raises ValueError."""
         self._columns, self._guards, self._health = columns, guards, health
         found = [(one.name, one.unit, one.exponent) for one in self.sensors[:columns]]
         outbox, device = self.client.session.outbox, settings["device_id"].encode()
@@ -116,7 +116,7 @@ class SeriesStation(Station):
         return self.publish_rest()
 
     def _store(self):
-        """The measurement is a sample. False: it must be a message."""
+        """Store the measurement as a sample. False: it must be a message."""
         self.sample_seq = -1
         self.status = _OK
         if self._has_values():
@@ -160,12 +160,12 @@ class SeriesStation(Station):
         return self._health.has_news()
 
     def _owes(self):
-        """Whether an answer waits, whose number no sample may take."""
+        """True while an answer waits, whose number no sample may take."""
         return self.commands and self.commands.work & _OWES
 
     def _read_notices(self):
-        """What the board tells of itself, in place of samples: None while a record is open, whose
-        number is not a message's. True: there is something."""
+        """Read what the board reports about itself, in place of samples. While a record is open it
+        is None, because that number is not a message's. True: there is something."""
         is_open = self.series.is_open()
         found = False
         at = self._columns
@@ -176,5 +176,5 @@ class SeriesStation(Station):
         return found
 
     def close_record(self):
-        """What was taken is a message now, which can be sent."""
+        """Make the samples so far a message, which can be sent."""
         self.series.close()

@@ -17,7 +17,7 @@ _KEYS = {
     "keep_alive_s": (int, 60, 0, 65535),
     "level": ((3, 4, 5), 4, 0, 0),  # of MQTT: 3.1, 3.1.1 or 5.0
     "mode": (("collector", "broker"), "collector", 0, 0),
-    # how it comes: a retained message, or QoS 1 from the queue of the board's session
+    # how the confirmation comes: as a retained message, or with QoS 1 from the session's queue
     "confirmation": (("retained", "queued"), "retained", 0, 0),
     # online, offline (its will) or asleep, retained, on <prefix>/<device>/state
     "say_state": (bool, False, 0, 0),
@@ -29,21 +29,21 @@ _KEYS = {
     "encoding": (("json", "cbor"), "json", 0, 0),  # of messages; cbor: two thirds of the bytes
     # measurements as samples, each durable at once, many in a message: station/SERIES.md
     "series": (bool, False, 0, 0),
-    "series_age_s": (int, 600, 1, 950_400),  # the oldest sample that was not sent; connected
-    "alarms": (dict, None, 1, 16),  # reading: {"below": 5, "above": 30}; told at once
+    "series_age_s": (int, 600, 1, 950_400),  # how long a sample may wait to be sent, when connected
+    "alarms": (dict, None, 1, 16),  # reading: {"below": 5, "above": 30}; reported at once
     "commands": (bool, False, 0, 0),  # take them over MQTT: station/COMMANDS.md
     # 64 hex digits: updates over MQTT that are signed with it: station/UPDATES.md
     "update_key": (str, "", 0, 64),
     "sensors": (list, None, 1, 16),
     "outbox_blocks": (int, 64, 2, 4096),
-    # a full outbox: refuse new messages, drop the oldest, or keep the newest (mode "broker" alone)
+    # a full outbox: refuse new messages, drop the oldest, or keep the newest (mode "broker" only)
     "when_full": (("refuse", "drop_oldest", "newest_per_topic"), "refuse", 0, 0),
     "tls": (bool, False, 0, 0),  # false: plain TCP
     "ca_file": (str, "", 0, 255),
     "client_cert_file": (str, "", 0, 255),
     "client_key_file": (str, "", 0, 255),
     "server_name": (str, "", 0, 255),  # in the server's certificate; default broker_host
-    "alpn": (str, "", 0, 32),  # protocol name in the TLS handshake; stock MicroPython refuses
+    "alpn": (str, "", 0, 32),  # protocol name in the TLS handshake; stock MicroPython refuses it
     "wifi_ssid": (str, "", 0, 32),
     "wifi_password": (str, "", 0, 64),
     "wifi_networks": (list, None, 1, 8),  # in place of those two: boards/support/wifi_networks.py
@@ -72,7 +72,7 @@ def load(path):
         raise SettingsError(path + ": not found; write it with at least device_id and broker_host")
     except ValueError:
         raise SettingsError(path + ": not JSON; check quotes, commas and braces")
-    # MicroPython's json takes the first half of a file for the whole
+    # MicroPython's json accepts a file that ends too early
     if text[-1:] not in ("}", "]"):
         raise SettingsError(path + ": not JSON; it ends in the middle")
     if not isinstance(given, dict):
@@ -104,16 +104,16 @@ def check(given, path="settings"):
 
 
 def _fill_in(settings, given):
-    """What follows from other keys."""
+    """Set what follows from other keys."""
     if settings["tls"] and "broker_port" not in given:
         settings["broker_port"] = _TLS_PORT
     settings["server_name"] = settings["server_name"] or settings["broker_host"]
 
 
 def _misfit(settings):
-    """Keys that do not fit together.
+    """Returns which keys do not fit together, or "".
 
-    A key for TLS without TLS is a fault too: its writer believes the link to be safe.
+    A key for TLS without TLS is a fault too, because its writer believes the link to be safe.
     """
     for key in ("ca_file", "client_cert_file", "client_key_file", "server_name", "alpn"):
         if settings[key] and not settings["tls"]:
@@ -224,7 +224,7 @@ def _key_fault(value):
 
 
 def _sensors_fault(sensors):
-    """A sensor is a name, or what a driver file takes: the driver checks the rest of its keys."""
+    """A sensor is a name, or an object for a driver file, which checks the rest of its keys."""
     names = []
     for sensor in sensors:
         given = sensor if isinstance(sensor, dict) else {"name": sensor, "driver": "a"}
@@ -247,7 +247,7 @@ def _sensors_fault(sensors):
 
 
 def _alarms_fault(alarms):
-    """Whether the board has those readings, it says at its start."""
+    """The board checks at its start whether it has these readings."""
     for name, limits in alarms.items():
         if not isinstance(limits, dict) or not limits:
             return 'must hold {"below": ..., "above": ...}, or one of them, for \'' + name + "'"

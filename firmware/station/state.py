@@ -14,19 +14,19 @@ construction; 24 bytes per connection, on 32 bits.
 from micropython import const
 
 _WORD_BYTES = const(6)  # of "online" and "asleep"
-_OFFLINE = b"offline"  # the will's word
+_OFFLINE = b"offline"  # what the will says
 
 
 class State:
-    """topic: bytes. word: what is told after each CONNACK."""
+    """topic: bytes. word: published after each CONNACK."""
 
     def __init__(self, client, topic, word=b"online"):
         self._client, self._publish = client, client.publish
         self._topic, self._word = topic, word
-        self._told = 0  # the connection on which it was told last; `session.connects` counts them
+        self._told = 0  # the connection on which it was last published, by `session.connects`
 
     def tell(self):
-        """Once a connection, as soon as no other packet is going out. True when it was told now."""
+        """Publish once per connection, when no other packet goes out. True when it was done now."""
         if self._client.session.connects == self._told:
             return False
         if self._publish(self._topic, self._word, _WORD_BYTES, 0, True):
@@ -35,5 +35,5 @@ class State:
         return True
 
     def leave(self):
-        """Before an orderly end, after which the broker publishes no will."""
+        """Call before an orderly end, after which the broker publishes no will."""
         self._publish(self._topic, _OFFLINE, len(_OFFLINE), 0, True)

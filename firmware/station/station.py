@@ -14,7 +14,7 @@ _OK = const(0)
 def drain(client, ticks_ms, timeout_ms, idle=None):
     """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep.
 
-    True when all is delivered. For a program of your own; `deep_sleep.py` is the ready one.
+    True when all is delivered. For your own programs; the ready program uses `deep_sleep.py`.
     ticks_ms: callable. idle: callable, waits a moment when nothing moves.
     """
     start = ticks_ms()
@@ -25,18 +25,18 @@ def drain(client, ticks_ms, timeout_ms, idle=None):
 
 
 class Station:
-    """sensors: objects with name, unit (bytes), exponent, and read(). state: what tells the broker
-    that the board is there (`state.py`); main.py sets it.
+    """sensors: objects with name, unit (bytes), exponent, and read(). state: a State, which tells
+    the broker that the board is online (`state.py`); main.py sets it.
 
     read() returns an integer, or None when there is no reading now.
     """
 
     state: "Anything" = None
     start: "Anything" = None  # of a SeriesStation
-    commands: "Anything" = None  # a Commands, in its subclass there
-    # Of the last measurement, where it may be a sample: `series_station.py`.
+    commands: "Anything" = None  # a Commands, in the subclass of `commanded_station.py`
+    # About the last measurement, if it may be a sample: see `series_station.py`.
     sample_seq = -1  # number of the record that took it; -1: it was a message
-    is_alarm = False  # it is told for an alarm
+    is_alarm = False  # it was published because of an alarm
 
     def __init__(self, client, pack, clock, sensors, topic, interval_ms, now_ms):
         self.client, self.pack, self.clock, self.sensors = client, pack, clock, sensors
@@ -45,11 +45,11 @@ class Station:
         self.interval_ms = interval_ms
         self.published = self.not_published = 0
         self.status = _OK
-        self._done = len(sensors)  # so many of the readings are in messages, or have none
+        self._done = len(sensors)  # how many of the readings are in messages, or are None
         self._last_ms = now_ms - interval_ms
 
     def step(self, now_ms):
-        """Measure if it is time. True when a message was tried: `status` says how it went."""
+        """Measure if it is time. True when publishing was tried: `status` has the result."""
         if self._done < len(self.sensors):
             return self.publish_rest()
         if elapsed_ms(now_ms, self._last_ms) < self.interval_ms:
@@ -60,14 +60,14 @@ class Station:
         return self.measure()
 
     def measure(self):
-        """Measure now. As step(); publish_rest() until it is False has the rest."""
+        """Measure now. Returns as step(); call publish_rest() until it is False for the rest."""
         for i in range(len(self.sensors)):
             self.values[i] = self.sensors[i].read()
         self._done = 0
         return self.publish_rest()
 
     def publish_rest(self):
-        """The next message of this measurement. As step()."""
+        """Publish the next message of this measurement. Returns as step()."""
         first = self._done
         length = self._encode(first)
         if not length:
@@ -83,15 +83,15 @@ class Station:
         return True
 
     def close_record(self):
-        """What is stored can be sent: each message at once."""
+        """Make all that is stored ready to be sent. Here each message is, at once."""
 
     def tell_state(self):
-        """Where it is to: that the board is there."""
+        """Publish that the board is online, if the settings want that."""
         if self.state:
             self.state.tell()
 
     def _encode(self, at):
-        """A message of the readings from that one on. Returns its length; 0: there are none."""
+        """Encode a message of the readings from `at` on. Returns its length; 0: there are none."""
         self.pack.begin(self.client.session.outbox, self.clock)
         first = at
         while at < len(self.sensors) and (self._add(at) or at == first):
@@ -100,6 +100,6 @@ class Station:
         return self.pack.end()
 
     def _add(self, at):
-        """False: no room."""
+        """Add one reading. False: there is no room."""
         value, sensor = self.values[at], self.sensors[at]
         return value is None or self.pack.add(sensor.name, sensor.unit, value, sensor.exponent)

@@ -23,8 +23,8 @@ _NUMBER_BYTES = const(24)
 
 
 def put_integer(buf, at, value, least=1, places=0):
-    """Decimal digits of value (within 30 bits): at least `least`, a point before the last `places`.
-    Returns the offset after them."""
+    """Put the decimal digits of value (within 30 bits): at least `least`, with a point before the
+    last `places`. Returns the offset after them."""
     if value < 0:
         buf[at] = 0x2D
         at += 1
@@ -47,7 +47,7 @@ def put_integer(buf, at, value, least=1, places=0):
 
 
 def put_decimal(buf, at, value, exponent):
-    """value * 10 ** exponent as a JSON number: 42, -2 is 0.42; 42, 3 is 42e3. exponent -9..9."""
+    """Put value * 10 ** exponent as JSON: 42, -2 is 0.42; 42, 3 is 42e3. exponent -9..9."""
     if exponent < 0:
         return put_integer(buf, at, value, 1 - exponent, -exponent)
     at = put_integer(buf, at, value)
@@ -58,9 +58,9 @@ def put_decimal(buf, at, value, exponent):
 
 
 def put_time(buf, at, day, ms):
-    """Seconds since day 0 with three decimals.
+    """Put the seconds since day 0, with three decimals.
 
-    The seconds themselves may pass 2^30, so they go out in two parts.
+    The seconds themselves may exceed 2^30, so they are written in two parts.
     """
     hundreds = day * 864 + ms // 100_000
     if hundreds:
@@ -69,7 +69,7 @@ def put_time(buf, at, day, ms):
 
 
 class Pack:
-    """begin(), add() for each reading, end(); then buffer[:length] is the payload.
+    """Call begin(), add() for each reading, end(). Then buffer[:length] is the payload.
 
     device: 1..32 of A-Z a-z 0-9 _ . -
     """
@@ -95,9 +95,9 @@ class Pack:
         self._open = True
 
     def _times(self, at, clock):
-        """bt when the clock is set; up too when it was not from the first message on.
+        """Put bt if the clock is set, and up as well if it was not set at the first message.
 
-        So the pipeline can place those.
+        With both, the pipeline can date those messages.
         """
         self._with_uptime = self._with_uptime or not clock.is_set
         if clock.is_set:
@@ -107,9 +107,9 @@ class Pack:
         return at
 
     def add(self, name, unit, value, exponent=0):
-        """One reading. name, unit: bytes of SenML's characters (unit may be empty).
+        """Add one reading. name, unit: bytes of SenML's characters (unit may be empty).
 
-        False: no room, left out.
+        False: there is no room, and it is left out.
         """
         at = self.length
         if at + len(name) + len(unit) + 2 * _NUMBER_BYTES > len(self.buffer):
@@ -126,8 +126,8 @@ class Pack:
         return True
 
     def put_record(self, members):
-        """The first record as text of JSON's members, each with a comma before it; the caller saw
-        to the room. Allocates."""
+        """Put the rest of the first record, as text of JSON members with a comma before each. The
+        caller checks the room. Allocates."""
         self.length = self._text(self.length, members.encode())
         self.buffer[self.length] = 0x7D
         self.length += 1

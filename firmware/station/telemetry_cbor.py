@@ -17,12 +17,12 @@ _BASE_TIME = b"\x22"  # -3
 _MILLISECONDS = b"\xc4\x82\x22\x1b"  # [-3, eight bytes]
 _LABELS = {"n": b"\x00", "u": b"\x01", "v": b"\x02"}
 _MOST_RECORDS = const(23)
-_RECORD_BYTES = const(20)  # of a record beside name and unit, at most
+_RECORD_BYTES = const(20)  # at most, of a record besides name and unit
 _FIRST_MEMBERS = const(6)  # bn, ver, sid, seq, held, boot
 
 
 def put_integer(buf, at, value):
-    """value: within 30 bits. Returns the offset after it."""
+    """Put value, which is within 30 bits. Returns the offset after it."""
     kind = 0x00
     if value < 0:
         kind = 0x20
@@ -41,7 +41,7 @@ def put_integer(buf, at, value):
 
 
 def put_decimal(buf, at, value, exponent):
-    """value * 10 ** exponent."""
+    """Put value * 10 ** exponent."""
     if exponent:
         buf[at] = 0xC4
         buf[at + 1] = 0x82
@@ -50,13 +50,13 @@ def put_decimal(buf, at, value, exponent):
 
 
 def put_milliseconds(buf, at, day, ms):
-    """day * 86,400,000 + ms in eight bytes, byte by byte: the sum passes 2^30."""
+    """Put day * 86,400,000 + ms in eight bytes, byte by byte, because the sum exceeds 2^30."""
     end = at + 8
     place = end - 1
     while place >= at:
         buf[place] = ms & 255
         ms >>= 8
-        # 86,400,000 is 0x05265C00: its bytes from the second on meet the day
+        # 86,400,000 is 0x05265C00: its bytes from the second on are multiplied by the day
         index = end - place
         if index < 4:
             ms += day * (0x5C if index == 1 else 0x26 if index == 2 else 0x05)
@@ -65,7 +65,7 @@ def put_milliseconds(buf, at, day, ms):
 
 
 def text_of(data):
-    """A text string of up to 255 bytes. Allocates."""
+    """Returns a text string of up to 255 bytes. Allocates."""
     size = len(data)
     return (bytes((0x60 | size,)) if size < 24 else bytes((0x78, size))) + data
 

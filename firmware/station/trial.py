@@ -22,7 +22,7 @@ _MOST_STARTS_ON_TRIAL = const(3)
 
 
 def choose(note, settings, load):
-    """The settings to start with. load: callable, path to settings; raises ValueError."""
+    """Returns the settings to start with. load: callable, path to settings; raises ValueError."""
     kind, _, base = note.doing[:3]
     is_there = read(TRIAL_PATH) is not None
     if kind == "adopt" and not is_there:  # it has its new name already
@@ -46,7 +46,7 @@ def choose(note, settings, load):
 
 
 def adopt(note):
-    """Raises OSError; the next start goes on where it ended."""
+    """Adopt the settings. Raises OSError; the next start continues where this one ended."""
     note.doing = ["adopt"] + note.doing[1:3]
     note.save()
     os.rename(TRIAL_PATH, SETTINGS_PATH)

@@ -5,7 +5,7 @@ the start. The board keeps sending all the while. This only reports it: once an 
 and in telemetry as `unheard`, in hours (`health.py`).
 
 A board in deep sleep does not count. After a wake that connected without a confirmation, the number
-of messages that it holds tells for how long. It says so only at the prompt, once in each such wake.
+of messages that it holds shows for how long. It says so only at the prompt, once in each such wake.
 
 Allocation: construction only.
 """
@@ -29,7 +29,7 @@ class Unheard:
         self._told = 0  # hours that were printed
 
     def hours(self):
-        """Called at each measurement."""
+        """Returns the hours without a confirmation. Call it at each measurement."""
         clock, session = self._clock, self._client.session
         now = clock.up_day * _DAY_MINUTES + clock.up_ms // 60_000
         passed = now - self._last
@@ -50,8 +50,8 @@ class Unheard:
 
 
 def after_wake(session, interval_ms):
-    """Hours, at least, since what a board in deep sleep holds could first be confirmed: it stored
-    one message an interval. 0: this wake was not connected, or heard a confirmation.
+    """Returns for how many hours, at least, a board in deep sleep has held its oldest message, at
+    one message per interval. 0: this wake did not connect, or received a confirmation.
     """
     held = session.outbox.next_seq - session.outbox.oldest_seq
     if not held or session.state != _CONNECTED or session.confirmations:

@@ -31,7 +31,7 @@ _TRIAL = const(2)
 _RESTART = const(4)
 _REPEAT = const(8)
 _STUCK = const(16)
-_TIDY = const(32)  # the folder of an update that is decided goes, a file at each turn
+_TIDY = const(32)  # the folder of a decided update is removed, a file per pass
 _WITHIN_S = const(300)
 _RETRY_MS = const(1000)
 _MARK = b"update "
@@ -45,7 +45,7 @@ class UpdatableCommands(Commands):
         self._key = binascii.unhexlify(settings["update_key"])
         self._device = settings["device_id"]
         self._taking = None  # while an update arrives
-        self._tried_ms = -1  # ticks at which the flash did not take that it passed its trial
+        self._tried_ms = -1  # ticks at which the flash refused to store the passed trial
 
     # --- Start ---
 
@@ -93,8 +93,8 @@ class UpdatableCommands(Commands):
     # --- Messages ---
 
     def _on_message(self, session):
-        """A part of an update that cannot be taken now is acknowledged, since its sender asks what
-        is missing; it must not take the place of a command."""
+        """A part of an update that cannot be taken now is acknowledged, because its sender asks
+        what is missing, and because it must not take the place of a command."""
         if self.work & (_RESTART | _OWES | _STUCK | _TRIAL) and session.is_on(self.topic):
             at = session.payload_at
             if bytes(session.buffer[at : at + len(_MARK)]) == _MARK:
@@ -155,8 +155,8 @@ class UpdatableCommands(Commands):
             self._tidy()
 
     def _tidy(self):
-        """The phase goes last: until then a start does the same again. So it does where the flash
-        does not take it."""
+        """Remove the phase last: until then each start does the same again, also when the flash
+        refuses."""
         names = [name for name in own_names() if name != "phase"]
         try:
             os.remove(FOLDER + "/" + (names[0] if names else "phase"))
@@ -175,7 +175,7 @@ class UpdatableCommands(Commands):
         command_id = self.note.doing[1]
         try:
             write_phase("kept", command_id)
-        except OSError:  # on trial still; again in a second
+        except OSError:  # still on trial; try again in a second
             self._tried_ms = now_ms
             return
         self.work = self.work & ~_TRIAL | _TIDY

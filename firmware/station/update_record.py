@@ -1,5 +1,5 @@
-"""What an update is held against: SHA-256 of files, the signature, the paths that it may write, and
-the record of what `outpost flash` or the last update installed. Loaded as update_take.py is.
+"""Checks for an update: SHA-256 of files, the signature, the paths that it may write, and the
+record of what `outpost flash` or the last update installed. Loaded as update_take.py is.
 
 Allocation: as JSON and hashes do.
 """
@@ -20,7 +20,7 @@ _ROOMS = ("outpost", "station", "support", "sensors")
 
 
 def digest_of(path, piece):
-    """SHA-256 in hex; "" where there is no such file."""
+    """Returns the SHA-256 in hex; "" if there is no such file."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:
@@ -34,7 +34,7 @@ def digest_of(path, piece):
 
 
 def signature_of(key, feed):
-    """HMAC-SHA256 (RFC 2104), in hex. feed: callable, gives what is signed to the hash it gets."""
+    """HMAC-SHA256 (RFC 2104), in hex. feed: callable, passes what is signed to the hash it gets."""
     key = key + bytes(_HASHED_BLOCK_BYTES - len(key))
     inner = hashlib.sha256(bytes([byte ^ 0x36 for byte in key]))
     feed(inner)
@@ -44,7 +44,7 @@ def signature_of(key, feed):
 
 
 def is_ours_to_write(path):
-    """A module of the program's, or main.py: no settings, certificate or file of the outbox."""
+    """True for the program's modules and main.py; not for settings, certificates, the outbox."""
     room, slash, name = path.rpartition("/")
     if path == "main.py" or (room == "sensors" and name.endswith(".py")):
         return True
@@ -52,7 +52,7 @@ def is_ours_to_write(path):
 
 
 def refuse_again():
-    """An update was taken back: neither it nor an older one is taken from now on."""
+    """An update was taken back: from now on, refuse it and those made before it."""
     record = read_record()
     try:
         with open(LIST_PATH) as file:
@@ -65,7 +65,7 @@ def refuse_again():
 
 
 def read_record():
-    """{}: this board was not installed by `outpost flash`."""
+    """Returns the record; {}: this board was not installed by `outpost flash`."""
     try:
         with open(RECORD_PATH) as file:
             found = json.load(file)

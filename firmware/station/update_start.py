@@ -30,7 +30,7 @@ _NAMES = ("list", "list.new", "part", "plan", "plan.new", "phase", "phase.new", 
 _ENOENT = const(2)
 _MOST_STARTS_ON_TRIAL = const(3)
 _WATCHDOG_MS = const(8000)
-_RESTART_STATUS = const(75)  # of a desktop board: start me again
+_RESTART_STATUS = const(75)  # exit status of a desktop board: start it again
 _COPY_BYTES = const(512)
 _NEEDED_AT_START = ("main.py", "station/__init__.mpy", "station/update_start.mpy")
 
@@ -46,14 +46,14 @@ def read_phase():
 
 
 def write_phase(kind, name, rest=""):
-    """Raises OSError, and the phase is what it was."""
+    """Raises OSError; then the phase is unchanged."""
     with open(_PHASE_PATH + ".new", "w") as file:
         file.write(kind + " " + name + " " + rest)
     os.rename(_PHASE_PATH + ".new", _PHASE_PATH)
 
 
 def own_names():
-    """What an update has in its folder; a file of the user's there is none of its."""
+    """Returns the names of an update's files in its folder, but not of a user's files."""
     try:
         names = os.listdir(FOLDER)
     except OSError:
@@ -62,7 +62,7 @@ def own_names():
 
 
 def give_up(why):
-    """True where an update is on trial: the next start takes it back. Raises OSError."""
+    """True when an update is on trial: the next start takes it back. Raises OSError."""
     kind, name, _ = read_phase()
     if kind == "trial":
         write_phase("back", name, why)
@@ -78,7 +78,7 @@ def there(path):
 
 
 def start():
-    """True: the program runs on trial. Ends in a reset where files were moved."""
+    """True: the program runs on trial. Ends in a reset if files were moved."""
     kind, name, rest = read_phase()
     if kind == "files":
         _put_in_place(name, rest)
@@ -105,13 +105,13 @@ def _put_in_place(name, within_s):
         for number, kind, path in _plan():
             _put(FOLDER + "/" + number, kind, path)
         write_phase("trial", name, within_s + " 0")
-    except OSError as error:  # the flash takes no more: what was there is still there
+    except OSError as error:  # the flash is full: what was there is still there
         return _take_back(name, "the files cannot be put in place: " + str(error))
     _reset()
 
 
 def _take_back(name, why):
-    """Where it fails, the next start goes on."""
+    """If it fails, the next start continues."""
     write_phase("back", name, why)
     for number, kind, path in _plan():
         _put_back(FOLDER + "/" + number, kind, path)
@@ -126,7 +126,7 @@ def _plan():
     except OSError as error:
         if error.args[0] != _ENOENT:
             raise
-        return []  # removed by cable: nothing was moved, or all of it was settled there
+        return []  # removed by cable: nothing was moved, or all is settled there
 
 
 def _put(staged, kind, path):
@@ -159,7 +159,7 @@ def _copy(source, target):
 
 
 def _watch():
-    """A program that does not reach its loop, which feeds the watchdog, is a start that failed."""
+    """A program that does not reach its loop, which feeds the watchdog, is a failed start."""
     try:
         from machine import WDT  # pyright: ignore[reportAttributeAccessIssue]
     except ImportError:  # the desktop

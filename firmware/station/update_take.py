@@ -42,7 +42,7 @@ _UPDATE_SPARE_BLOCKS = const(8)  # folders, and what littlefs needs to change th
 
 
 class Taking:
-    """key: of the signature. feed: callable, the watchdog's; hashing all files takes seconds.
+    """key: for signatures. feed: callable, feeds the watchdog; hashing all files takes seconds.
 
     why: what is wrong with the update; "": nothing.
     """
@@ -50,12 +50,12 @@ class Taking:
     def __init__(self, key, device, feed):
         self._key, self._device, self._feed = key, device, feed
         self._piece = bytearray(_PIECE_BYTES)
-        self._tag = ""  # of the list that is here, checked: its signature's first digits
-        self._made = 0  # when it was, seconds since 1970
-        self._need = bytearray()  # by line: 1, the file has to come
-        self._file = None  # the one that is being written: the list, or a file of it
-        self._arriving = ""  # which: "list", or its number
-        self._at = self._size = 0  # bytes of it that have come, and that a file has in all
+        self._tag = ""  # of the list that is here and checked: first digits of its signature
+        self._made = 0  # when the list was made, seconds since 1970
+        self._need = bytearray()  # for each line: 1, the file must still arrive
+        self._file = None  # the file that is being written: the list, or one of its files
+        self._arriving = ""  # its name: "list", or the file's number
+        self._at = self._size = 0  # bytes of it that have arrived, and the size of a file
         self._wanted = ""  # SHA-256 that a file must have
         self._digest = None
         self._record = {}  # what `outpost flash`, or the last update, wrote here
@@ -73,7 +73,7 @@ class Taking:
     # --- Messages ---
 
     def take(self, data):
-        """One message. Its answer, or None. Raises ValueError for what is none."""
+        """Take one message. Returns its answer, or None. Raises ValueError if it is not one."""
         head, _, body = data.partition(b"\n")
         _, tag, what, *numbers = head.decode().split(" ")
         numbers = [int(number) for number in numbers]
@@ -90,8 +90,8 @@ class Taking:
         return None
 
     def _answer(self, tag, asked):
-        """Signed, since the sender goes by it. made: of the list that is here, for a sender that
-        goes on with it."""
+        """Signed, because the sender relies on it. made: of the list that is here, for a sender
+        that continues with it."""
         record = self._record or read_record()
         found = {
             "update": tag, "asked": asked, "mpy": getattr(sys.implementation, "_mpy", 0),
@@ -106,12 +106,12 @@ class Taking:
             found["need"] = binascii.hexlify(bytes(self._bits())).decode()
         text = json.dumps(found)
         signature = signature_of(self._key, lambda digest: digest.update(text.encode()))
-        if self.why:  # told once; the next try begins at its beginning
+        if self.why:  # reported once; the next attempt starts over
             self.forget()
         return (text + "\n" + signature).encode()
 
     def _bits(self):
-        """Of the files that have to come: line 0 is the lowest bit of the first byte."""
+        """The files that must still arrive: line 0 is the lowest bit of the first byte."""
         bits = bytearray((len(self._need) + 7) // 8)
         for number, is_needed in enumerate(self._need):
             bits[number >> 3] |= is_needed << (number & 7)
@@ -133,7 +133,7 @@ class Taking:
             self._check(LIST_PATH + ".new", tag)
 
     def _check(self, path, tag):
-        """Of a list that is whole. tag: as the sender says it; "": it was checked before."""
+        """Check a whole list. tag: as sent by the sender; "": the list was checked before."""
         self.why = ""
         length = os.stat(path)[6] - _SIGNATURE_BYTES
         signature = self._signed(path, length) if length > 0 else ""
@@ -150,7 +150,7 @@ class Taking:
             self.why = self._look(length)
 
     def _signed(self, path, length):
-        """The signature at its end; "" when it is another's."""
+        """Returns the signature at its end; "" if it is wrong."""
         with open(path, "rb") as file:
             file.seek(length)
             found = file.read(_SIGNATURE_BYTES - 1).decode()
@@ -168,7 +168,7 @@ class Taking:
         return feed
 
     def _head_fault(self, line):
-        """FORM DEVICE BOARD VERSION MADE_S."""
+        """Check FORM DEVICE BOARD VERSION MADE_S. Returns "" or what is wrong."""
         words = line.split()
         if not line.startswith(_FORM + " ") or len(words) != 6:
             return "the list has another form; update this board by cable once"
@@ -184,7 +184,7 @@ class Taking:
         return ""
 
     def _entries(self):
-        """(number, SHA-256, size, flag, path) of each line."""
+        """Yields (number, SHA-256, size, flag, path) of each line."""
         with open(LIST_PATH) as file:
             file.readline()
             number = 0
@@ -195,7 +195,7 @@ class Taking:
                 line = file.readline().split()
 
     def _look(self, length):
-        """What has to come. "" or what is wrong."""
+        """Find out which files must arrive. Returns "" or what is wrong."""
         self._need = bytearray()
         blocks = _UPDATE_SPARE_BLOCKS
         for number, digest, size, flag, path in self._entries():
@@ -221,13 +221,13 @@ class Taking:
         return "%d blocks of flash are free, and the update needs %d" % (free, blocks)
 
     def _is_wanted(self, flag, path, present):
-        """?: only where it is there already, and Outpost's."""
+        """True, unless flag is ?: then only if the file is there already, and is Outpost's."""
         if flag != "?":
             return True
         return bool(present) and (path.startswith("outpost/") or self._is_known(path, present))
 
     def _is_users(self, path, present):
-        """It would be replaced, or is the source that would be imported instead."""
+        """True when a user's file would be replaced, or is a source that hides the new module."""
         if path.startswith("outpost/"):
             return False
         source = path[:-4] + ".py"
@@ -260,7 +260,7 @@ class Taking:
             self._need[number] = 0
 
     def _entry(self, number):
-        """SHA-256 and size of the file on that line."""
+        """Returns SHA-256 and size of the file on that line."""
         with open(LIST_PATH) as file:
             for _ in range(number + 1):
                 file.readline()
@@ -286,7 +286,7 @@ class Taking:
         self._file = None
 
     def forget(self):
-        """All that came. What cannot be removed is overwritten by the next update."""
+        """Remove all that arrived. What cannot be removed is overwritten by the next update."""
         self._close()
         self._tag, self._made, self._need, self.why = "", 0, bytearray(), ""
         for name in own_names():
@@ -299,7 +299,7 @@ class Taking:
     # --- The plan ---
 
     def plan(self, tag):
-        """Write it. "" or why not; None: all is there already, and what came is forgotten."""
+        """Write the plan. "" or why not; None: all is there, and what arrived is removed."""
         self._close()
         if self.why:
             return self.why
@@ -316,7 +316,7 @@ class Taking:
         return ""
 
     def _changes(self):
-        """A line for each file that changes, and for each that goes."""
+        """Returns a line for each file that changes, and for each that is removed."""
         lines, wanted = [], set()
         for number, digest, _, flag, path in self._entries():
             self._feed()
@@ -324,14 +324,14 @@ class Taking:
             present = digest_of(path, self._piece)
             if self._is_wanted(flag, path, present) and present != digest:
                 lines.append("%d %s %s" % (number, "=" if present else "+", path))
-        number = len(self._need) + 1  # that of the record is between
+        number = len(self._need) + 1  # the record's number is between
         for path in self._stale(wanted):
             lines.append("%d - %s" % (number, path))
             number += 1
         return lines
 
     def _stale(self, wanted):
-        """Ours, and of no more use; drivers of sensors stay."""
+        """Returns our files that are no longer needed. Sensor drivers stay."""
         modules = [path[1:] for path in self._record.get("modules", ())]
         found = ["outpost/" + name for name in os.listdir("outpost")]
         found = [path for path in found if path.endswith((".py", ".mpy"))]
@@ -339,7 +339,7 @@ class Taking:
         return [path for path in found if path not in wanted]
 
     def _new_record(self, number):
-        """installed.json, for the next `outpost flash`. Its line of the plan."""
+        """Write installed.json for the next `outpost flash`. Returns its line of the plan."""
         record = self._record
         with open(LIST_PATH) as file:
             words = file.readline().split()

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What changed since the baseline, with the error of the change: what `make bench-diff` runs. Or
-two runs beside each other.
+"""What has changed since the baseline, with the error of the change: `make bench-diff` runs this.
+Or compares two runs.
 
     bench_diff.py                   build/bench.json beside host_tests/baselines/bench.json
     bench_diff.py A.json B.json     exit status 1 when a figure of B lies outside of A's spread
     bench_diff.py --write           make build/bench.json the baseline; write README's tables
 
-A figure that has no noise (heap, instructions, writes, flash operations, sizes) has changed when it
-differs. A rate over loopback is compared by its ratio to the raw loop of its own run, since
-machines differ; it has changed when the median of the second lies outside of the spread that the
-first reports (spread.py says how sure that is). Rates with no such limit beside them (collector,
-segments) are compared in the same way, and are worth that on one machine only. The baseline keeps
-names and numbers.
+A figure without noise (heap, instructions, writes, flash operations, sizes) has changed when it
+differs. A rate over loopback is compared by its ratio to the raw loop of its own run, because
+machines differ; it has changed when the median of the second run lies outside the spread that the
+first reports (spread.py says how certain that is). Rates without such a limit (collector, segments)
+are compared in the same way, which is valid on one machine only. The baseline keeps names and
+numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import bench_readme  # noqa: E402 - the path must be set first
 
 Figure = list[float]  # one number; or low, median, high
 _EXACT = ("qos0_heap", "qos1_heap", "qos0_writes", "qos1_writes", "reconnect_heap", "idle_heap")
-_WAITING = ("simple2", "robust2")  # their heap is by how often they had to ask for the PUBACK
+_WAITING = ("simple2", "robust2")  # their heap depends on how often they had to ask for the PUBACK
 _FLASH = ("erases", "programs", "bytes_programmed", "reads", "bytes_read", "heap_net", "heap_gross")
 _MOUNT = ("reads", "reads_to_first_message", "heap")
 _CPYTHON = ", CPython"
@@ -37,8 +37,8 @@ _CUTS = ("cuts", "second_cuts", "duplicates")
 
 
 def figures(results: dict) -> dict[str, Figure]:
-    """The flat list that is compared and kept, of what run_bench.py wrote; what is flat already is
-    given back.
+    """Returns the flat table that is compared and kept, from run_bench.py's results; a flat table
+    is returned unchanged.
     """
     if results and all(isinstance(value, list) for value in results.values()):
         return results
@@ -72,8 +72,8 @@ def figures(results: dict) -> dict[str, Figure]:
 
 
 def _counts(title: str, counts: dict[str, int]) -> dict[str, Figure]:
-    """A peer's with the least and the most of its times: those that allocate do not take the same
-    each time.
+    """A peer's figures, with the least and the most of its repetitions, because peers that allocate
+    vary.
     """
     edges = {f"{name}, {word}" for name in counts for word in ("least", "most")}
     found: dict[str, Figure] = {}
@@ -91,7 +91,7 @@ def _cells(peers: dict) -> dict[str, Figure]:
 
 
 def _exact(mark: str, rows: dict[str, dict], second: str = "gross") -> dict[str, Figure]:
-    """second: what the second figure of a pair is called."""
+    """second: the name of the second figure of a pair."""
     found: dict[str, Figure] = {}
     for name, row in rows.items():
         for key in _EXACT:
@@ -141,7 +141,7 @@ def _three(one: dict[str, float]) -> Figure:
 
 
 def change(name: str, old: Figure, new: Figure) -> tuple[str, bool]:
-    """The line, and whether it is a change and not noise."""
+    """Returns the line, and whether it is a change and not noise."""
     before, after = old[len(old) // 2], new[len(new) // 2]
     share = (after - before) / before if before else float(after != before)
     error = (max(old[-1] - before, before - old[0]) / before) if before else 0.0
@@ -154,7 +154,7 @@ def change(name: str, old: Figure, new: Figure) -> tuple[str, bool]:
 
 
 def show(old: dict[str, Figure], new: dict[str, Figure], heads: tuple[str, str]) -> list[str]:
-    """Prints all figures; returns the names of those that changed."""
+    """Prints all figures; returns the names of those that have changed."""
     print(f"{'':<72}{heads[0]:>12}{heads[1]:>12}{'change':>9}   error: how far the spread goes")
     changed = []
     for name in [*old, *(name for name in new if name not in old)]:

@@ -61,7 +61,7 @@ _CPYTHON_CELLS = {
 
 
 def render(results: dict) -> str:
-    """The whole page as text; a section that was not run is not on it."""
+    """Returns the whole page as text; omits sections that were not run."""
     sections = [
         _environment(results.get("environment", {})),
         _goals(results.get("goals", [])),
@@ -244,7 +244,7 @@ def _sizes(section: dict, modules: dict) -> str:
 
 
 def _instructions(section: dict[str, int], arm: dict[str, int]) -> str:
-    """What a message takes where no noise is; how it grows."""
+    """What a message takes, without noise, and how that grows."""
     if "flash publish" not in section:
         return ""
     rows = []

@@ -12,7 +12,7 @@ import growth
 
 _INK = "#1a1a1a"
 _CONFIG = {"responsive": True, "displaylogo": False, "displayModeBar": False}
-_LINES = {  # of the plots of growth: what of growth.lines(), symbol, dash
+_LINES = {  # of the plots of growth: a name of growth.lines(), symbol, dash
     "stored message, by payload": ("flash, payload ", "circle", "solid"),
     "message in RAM through the client, by payload": ("client, payload ", "diamond", "dash"),
     "message in RAM, by payload": ("RAM, payload ", "square", "dot"),
@@ -20,7 +20,7 @@ _LINES = {  # of the plots of growth: what of growth.lines(), symbol, dash
 
 
 def text(value: list[float] | float | str | None) -> str:
-    """A cell; empty where there is no figure."""
+    """Returns a cell; empty if there is no figure."""
     if value is None or isinstance(value, bool):
         return {None: "", True: "yes", False: "no"}[value]
     if isinstance(value, list):
@@ -58,7 +58,8 @@ def chart(figure: go.Figure, height: int) -> str:
 
 
 def dots(rows: dict[str, tuple[float, float, float]], unit: str) -> str:
-    """One line a name: median, and the middle half as a bar; Outpost filled, the others hollow."""
+    """One line per name: median, and the middle half as a bar; Outpost is filled, the others
+    hollow."""
     names = list(rows)[::-1]
     middle = [rows[name][1] for name in names]
     figure = go.Figure()
@@ -116,7 +117,7 @@ def payload_lines(section: dict[str, int], lines: dict[str, growth.Line]) -> str
 
 
 def flat_bars(section: dict[str, int]) -> str:
-    """Each beside the others of its kind: flat is what it should be."""
+    """Each figure beside the others of its kind: they should be equal."""
     figure = go.Figure()
     for start, symbol, name in (
         ("flash, blocks ", "circle", "blocks"),

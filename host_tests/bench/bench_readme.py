@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The pages' tables of figures, from host_tests/baselines (the table of wear from its own
+"""Writes the pages' tables of figures from host_tests/baselines (the table of wear from its own
 function).
 
     .venv/bin/python host_tests/bench/bench_readme.py
 
-writes each table between its marks, on its page; `bench_diff.py --write` and `size_report.py
---write` do so, too. A test compares the pages with what this makes. A figure that the baseline does
-not have is a dash.
+writes each table between its marks on its page; `bench_diff.py --write` and `size_report.py
+--write` do so, too. A test compares the pages with the output of this program. A figure that is not
+in the baseline is shown as a dash.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def kept() -> Figures:
 
 
 def measured() -> str:
-    """Beside the peers. Figures with a spread: median (low–high)."""
+    """Outpost beside the peers. Figures with a spread: median (low–high)."""
     have = kept()
     rows = [*_exact_rows(have), *_rate_rows(have)]
     return _table(("", "Outpost, RAM", "Outpost, flash", "umqtt.simple", "umqtt.robust"), rows)
@@ -125,7 +125,7 @@ def features() -> str:
 
 
 def _of_sizes(table: str, head: str) -> str:
-    """From what size_parts.py wrote."""
+    """From the output of size_parts.py."""
     with (BASELINES / "size_parts.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["table"] == table]
     lines = [_row(row["title"], [f"{int(row[of]):,}" for of in ("alone", "whole")]) for row in rows]
@@ -222,7 +222,8 @@ def _spread(have: Figures, name: str) -> str:
 
 
 def shown(name: str, text: str) -> str:
-    """The table of that name as it stands in the text. Raises ValueError when a mark is missing."""
+    """Returns the table of that name as it is in the text. Raises ValueError when a mark is
+    missing."""
     _, begin, rest = text.partition(_begin(name))
     found, end, _ = rest.partition(_END)
     if not begin or not end:

@@ -3,8 +3,8 @@
 
     .venv/bin/python host_tests/bench/broker_drops.py [ROW...]
 
-For each row: a board publishes, the broker acknowledges all, a subscriber gets what it gets. The
-rows are in tools/BROKERS.md. Where the subscriber is away, its session is kept.
+For each row a board publishes, the broker acknowledges everything, and a subscriber receives what
+it receives. The rows are in tools/BROKERS.md. If the subscriber is away, its session is kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _QUIET_S = 2.0
 
 
 class Plain(Broker):
-    """mosquitto with no settings but these lines: its own defaults."""
+    """mosquitto with only these lines of settings: otherwise its defaults."""
 
     lines = ""
 
@@ -61,14 +61,14 @@ def away(port: int) -> None:
 
 
 def publish(port: int, folder: Path, count: int) -> int:
-    """A board sends payloads 0, 1, 2 ...; how many were acknowledged."""
+    """A board publishes the payloads 0, 1, 2 ... Returns how many were acknowledged."""
     steps = [["connect"], ["publish", TOPIC, count, 1], ["close"]]
     settings = {"broker_port": port}
     return run(ARCHITECTURE, folder / "board", settings, steps, user=ANY_USER)[-1]["acknowledged"]
 
 
 def received(port: int) -> int:
-    """How many messages come, until none has for a while."""
+    """Returns how many messages arrive, until none has for a while."""
     with subscriber(port) as one:
         seen = -1
         while seen != len(one.messages):
@@ -106,7 +106,7 @@ def denied(folder: Path) -> tuple:
 
 
 def too_large(folder: Path) -> tuple:
-    """Payloads of one digit and of two: the limit is one."""
+    """Payloads of one and of two digits: the limit is one."""
     broker = plain(folder / "broker", "message_size_limit 1\n")
     return while_away(broker, folder, 20, lambda: None)
 
@@ -130,7 +130,8 @@ def not_again(folder: Path) -> tuple:
 
 
 def _take_without_puback(port: int, then: Callable[[], int]) -> int:
-    """What `then` returns; what it made the broker send is read, and not acknowledged."""
+    """Returns what `then` returns; reads what it makes the broker send, without acknowledging
+    it."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as link:
         link.sendall(encode("CONNECT", client_id=b"subscriber", user=ANY_USER.encode()))
         acknowledged = then()
@@ -157,7 +158,7 @@ ROWS: dict[str, tuple[str, Callable[[Path], tuple]]] = {
 
 
 def measure(name: str) -> tuple[int, int]:
-    """(acknowledged to the board, received by the subscriber)."""
+    """Returns (acknowledged to the board, received by the subscriber)."""
     with tempfile.TemporaryDirectory(prefix="broker-drops-") as folder:
         return ROWS[name][1](Path(folder))
 

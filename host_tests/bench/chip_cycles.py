@@ -1,8 +1,8 @@
 """Cycles and start-up on the emulated RP2040: sections `chip...` of run_bench.py.
 
-The real interpreter (tools/rp2_image.py builds it), the files that `outpost flash` copies,
+Uses the real interpreter (tools/rp2_image.py builds it), the files that `outpost flash` copies, and
 umqtt.simple beside them on the same chip. Nothing is random there: a second run has the same
-figures. Where the image or a compiler is missing, the sections stay empty, which is said.
+figures. Without the image or a compiler the sections stay empty, and this says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _why_not() -> str:
 
 
 def cycles() -> dict[str, dict]:
-    """{row: cycles, flash_ms, ...}; see rp2040/cycles.py."""
+    """Returns {row: cycles, flash_ms, ...}; see rp2040/cycles.py."""
     reason = _why_not()
     if reason:
         print(f"\nCycles on the RP2040: not counted: {reason}")
@@ -41,7 +41,7 @@ def cycles() -> dict[str, dict]:
 
 
 def series() -> dict[str, dict]:
-    """The same of a series of 60 samples of three values, beside a message a sample."""
+    """Returns the same for a series of 60 samples of three values, and for a message per sample."""
     reason = _why_not()
     if reason:
         print(f"\nCycles of series on the RP2040: not counted: {reason}")
@@ -59,9 +59,10 @@ def series() -> dict[str, dict]:
 
 
 def start() -> dict[str, float]:
-    """Seconds of the chip from power on to the first message stored, 64 blocks pinned before.
+    """Seconds of the chip from power-on to the first stored message, with 64 blocks pinned
+    beforehand.
 
-    As files, and frozen into the image: `frozen_` rows, where that image is in the cache.
+    As files, and frozen into the image: `frozen_` rows, if that image is in the cache.
     """
     reason = _why_not()
     if reason:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Bad days of a collector, each tried against real mosquitto; what `make bad-days` runs.
+"""Bad days of a collector, each tried with a real mosquitto; `make bad-days` runs this.
 
     .venv/bin/python host_tests/bench/collector_bad_days.py [NAME ...]
 
 Each day ends in a line: what happened, how many messages were sent and stored, the exit status of
-the collector. A message that is missing, or an outcome other than the one that
-tools/outpost_tools/collect/README.md states, is exit status 1. Full and read-only disks need root
-(a small tmpfs of their own); without it these days are skipped, and named.
+the collector. A missing message, or an outcome other than the one in
+tools/outpost_tools/collect/README.md, gives exit status 1. Full and read-only disks need root (for
+a separate small tmpfs); without root these days are skipped, and named.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from outpost_tools.common.broker import Broker
 
 COUNT = 3000
 DEVICE = "device-00000"
-# Python lines before the collector's own: a disk whose fsync takes a second, a clock that jumps.
+# Python lines that precede the collector's own: a disk whose fsync takes a second, a clock that
+# jumps.
 SLOW = """
 import os, time
 real = os.fsync
@@ -62,7 +63,7 @@ def messages(first: int, count: int) -> list[tuple[bytes, bytes]]:
 
 
 class Day:
-    """One collector and its broker; `sent` is what the log must hold in the end."""
+    """One collector and its broker; in the end the log must hold `sent`."""
 
     def __init__(self, folder: Path, broker: Broker, lines: str | None = None) -> None:
         self.broker, self.sent = broker, []
@@ -86,14 +87,14 @@ class Day:
         return len(set(self.sent) - set(self.collector.payloads()))
 
     def end(self) -> int:
-        """All is stored; the exit status."""
+        """Wait until everything is stored. Returns the exit status."""
         wait_until(lambda: self.missing() == 0)
         return self.collector.terminate()
 
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A tmpfs in the collector's place."""
+    """A tmpfs in place of the collector's directory."""
     folder.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], check=True)
     try:
@@ -111,7 +112,7 @@ def full_disk(day: Day) -> str:
         wait_until(lambda: "No space left" in day.text())
         missing = day.missing()
         assert missing, "the disk was not full"
-        # what nobody reads any more goes, as `outpost pipeline prune` would delete it
+        # what no reader needs any more is deleted, as `outpost pipeline prune` would do
         assert day.collector.alive and "acknowledging nothing" in day.text()
         subprocess.run(["mount", "-o", "remount,size=16m", str(disk)], check=True)
         status = day.end()
@@ -143,7 +144,8 @@ def read_only_disk(day: Day) -> str:
         day.send(messages(0, COUNT))
         wait_until(lambda: day.missing() == 0)
         time.sleep(1.0)  # the segment is sealed, the next one is a new file
-        # on top of itself: the lock, open for writing, keeps the disk below from being read-only
+        # mounted on itself, because the lock, open for writing, keeps the disk below from being
+        # read-only
         subprocess.run(["mount", "--bind", str(disk), str(disk)], check=True)
         subprocess.run(["mount", "-o", "remount,bind,ro", str(disk)], check=True)
         day.send(messages(COUNT, COUNT))
@@ -186,7 +188,7 @@ def clock(day: Day) -> str:
 
 
 def large_payloads(day: Day) -> str:
-    """Beyond the limit of a stored payload: cut, marked, acknowledged, never confirmed."""
+    """Beyond the limit of a stored payload: truncated, marked, acknowledged, never confirmed."""
     day.begin()
     # the broker's own limit is 1 MiB for a packet
     large = [(load.topic_of(DEVICE), bytes([65 + n]) * 1_048_000) for n in range(20)]

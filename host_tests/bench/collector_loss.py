@@ -5,10 +5,11 @@ real MicroPython.
     .venv/bin/python host_tests/bench/collector_loss.py [--boards 3] [--seconds 8] [--seed 1]
         [--json]
 
-Each mode has a broker of its own. In the middle of the run the collectors are killed, so that the
-brokers hold what they acknowledged; then the brokers, too. All come back, the boards drain, and
-each journal (what publish() said OK to) is held against the logs. Collector mode must lose nothing;
-what plain mode loses must be seen as gaps in the sequence numbers, but for the end of a stream.
+Each mode has its own broker. In the middle of the run the collectors are killed, so that the
+brokers hold what they acknowledged; then the brokers are killed, too. All restart, the boards
+drain, and each journal (the messages for which publish() returned OK) is compared with the logs.
+Collector mode must lose nothing. What plain mode loses must be visible as gaps in the sequence
+numbers, except at the end of a stream.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from outpost_tools.simulate.journal import read_journal
 
 MODES = ("collector", "broker")
 INTERVAL_MS = 20
-DRAIN_S = 240.0  # on a busy machine
+DRAIN_S = 240.0  # long enough for a busy machine
 LIMIT_S = 120.0
 
 
@@ -86,7 +87,8 @@ class Side:
         return children.stop(self._process, grace_s=LIMIT_S)
 
     def account(self) -> dict:
-        """Messages said OK to, lost, and what the gaps of the sequence numbers show."""
+        """Returns the messages with OK, those lost, and what the gaps of the sequence numbers
+        show."""
         numbers: dict[tuple[str, str], set[int]] = {}
         for path in self.log.glob("*/*.seg"):
             for frame in segments.read_segment(path):
@@ -113,13 +115,13 @@ class Side:
 
 
 def _gaps(seen: set[int]) -> list[list[int]]:
-    """The missing ranges from 0 to the highest number seen."""
+    """Returns the missing ranges from 0 to the highest number seen."""
     edges = sorted(seen | {-1})
     return [[a + 1, b - 1] for a, b in itertools.pairwise(edges) if b > a + 1]
 
 
 async def run(folder: Path, args: argparse.Namespace) -> list[dict]:
-    """One account for each mode."""
+    """Returns one account for each mode."""
     for mode in MODES:
         (folder / mode).mkdir()
     sides = [Side(mode, folder / mode, args) for mode in MODES]
@@ -141,7 +143,8 @@ async def run(folder: Path, args: argparse.Namespace) -> list[dict]:
 
 
 async def _published(sides: list[Side], count: int) -> None:
-    """So many more on each side, its boards connected: on a busy machine they take their time."""
+    """Wait for that many more messages on each side, with all boards connected; a busy machine
+    takes time."""
     wanted = [side.fleet.published + count for side in sides]
     async with asyncio.timeout(LIMIT_S):
         while any(

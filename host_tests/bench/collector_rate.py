@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Messages per second through `outpost collect`, with one fsync a group before its PUBACKs; what
-`make bench-collector` runs.
+"""Messages per second through `outpost collect`, with one fsync per group before its PUBACKs; `make
+bench-collector` runs this.
 
     .venv/bin/python host_tests/bench/collector_rate.py [--messages 150000] [--devices 1000]
         [--share 2] [--no-confirmation]
 
 mosquitto holds the messages for the absent collectors before the clock starts, so that no generator
-eats the CPU being measured: what runs is mosquitto and the collector. Messages are SenML of 120 to
-350 bytes, 5 % of them twice. The rate is taken from the receive times in the segments, first to
-last; CPU from the kernel's account of the processes, less an idle run.
+uses the CPU being measured: only mosquitto and the collector run. Messages are SenML of 120 to 350
+bytes, 5 % of them twice. The rate is taken from the receive times in the segments, first to last;
+CPU from the kernel's accounting of the processes, minus an idle run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from outpost_tools.common import children, segments
 from outpost_tools.common.broker import Broker
 
 LIMIT_S = 300.0
-# The collector without its word to the boards, for the comparison.
+# The collector without its confirmations to the boards, for comparison.
 _SILENT = """
 import sys
 from outpost_tools.collect import loop
@@ -60,8 +60,8 @@ def main() -> int:
 def through(
     folder: Path, broker: Broker, packets: Iterable[tuple[bytes, bytes]], args: argparse.Namespace
 ) -> dict:
-    """What the collectors make of these (topic, payload), which the broker holds before they start;
-    their logs are in folder/log. args: as arguments() gives them."""
+    """Runs the collectors on these (topic, payload), which the broker holds before they start;
+    their logs are in folder/log. args: as arguments() returns them."""
     names = [f"c{n + 1}" for n in range(args.share)]
     for name in names:
         _make_session(broker.port, name, _filter(args))
@@ -93,8 +93,8 @@ def _filter(args: argparse.Namespace) -> bytes:
 
 
 def _make_session(port: int, name: str, topic_filter: bytes) -> None:
-    """A persistent session with its subscription, as an earlier run of the collector would have
-    left.
+    """Make a persistent session with its subscription, as an earlier run of the collector would
+    have left it.
     """
     with socket.create_connection(("127.0.0.1", port), timeout=10) as link:
         body = b"\0\4MQTT\4\0\0\0" + len(name).to_bytes(2, "big") + name.encode()
@@ -171,7 +171,7 @@ def _collector(folder: Path, name: str, port: int, args: argparse.Namespace) -> 
 
 
 def _idle_cpu_s(folder: Path, args: argparse.Namespace) -> float:
-    """CPU of a collector that starts, connects and ends: taken off."""
+    """Returns the CPU of a collector that starts, connects and ends, which is subtracted."""
     began = _children_cpu_s()
     with Broker("mosquitto", folder / "idle-broker") as idle:
         port = idle.port
@@ -194,7 +194,7 @@ def _bytes(directory: Path) -> int:
     for path in directory.glob("segment-*"):
         try:
             total += path.stat().st_size
-        except FileNotFoundError:  # sealed meanwhile
+        except FileNotFoundError:  # it was sealed meanwhile
             return -1
     return total
 
@@ -225,7 +225,7 @@ def _peak_kib(pid: int) -> int:
 
 
 def _commits(folder: Path) -> str:
-    """The last words of the collector about its fsyncs."""
+    """Returns the collector's last line about its fsyncs."""
     lines = [
         line for line in (folder / "collector.txt").read_text().splitlines() if "commits" in line
     ]

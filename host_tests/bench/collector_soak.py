@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A collector under full load for as long as you like: is its memory flat, is all of it stored?
+"""A collector under full load for any length of time: is its memory flat, and is everything stored?
 
     .venv/bin/python host_tests/bench/collector_soak.py [--minutes 60] [--devices 1000]
 
-A publisher sends as fast as mosquitto takes it and never more than the collector has stored plus a
-window, so the broker's queue cannot hide a leak of ours. Sealed segments are counted and deleted,
-as `outpost pipeline prune` would. It prints memory by tenths of the run, and fails when a message
-is missing or memory grew by more than a tenth after the first fifth.
+A publisher sends as fast as mosquitto accepts, but never more than the collector has stored plus a
+window, so that the broker's queue cannot hide a leak of ours. Sealed segments are counted and
+deleted, as `outpost pipeline prune` would do. It prints memory by tenths of the run, and fails when
+a message is missing or memory grew by more than a tenth after the first fifth.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run(folder: Path, port: int, args: argparse.Namespace) -> dict:
 
 
 def _load(folder: Path, port: int, pid: int, args: argparse.Namespace) -> tuple[int, int, list]:
-    """(sent, stored and deleted, MiB of the collector at each step)."""
+    """Returns (sent, stored and deleted, MiB of the collector at each step)."""
     publisher, directory = load.Publisher(port), folder / "log" / "c1"
     until, memory, stored = time.monotonic() + args.minutes * 60, [], 0
     messages = _messages(args.devices)
@@ -96,7 +96,7 @@ def _load(folder: Path, port: int, pid: int, args: argparse.Namespace) -> tuple[
 
 
 def _messages(devices: int) -> Iterator[tuple[bytes, bytes]]:
-    """(topic, payload), the devices in turn, cheap to make."""
+    """Yields (topic, payload), the devices in turn, cheap to make."""
     rng, parts = random.Random(1), []
     for name in (f"device-{number:05d}" for number in range(devices)):
         head, mark, tail = load.payload(name, 0, rng).partition(b'"seq":')
@@ -107,7 +107,7 @@ def _messages(devices: int) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _count(directory: Path, *, delete: bool = False) -> int:
-    """Messages in the sealed segments."""
+    """Returns the number of messages in the sealed segments."""
     count = 0
     for path in segments.sealed_segments(directory):
         count += sum(len(ends) for _, ends in segments.contents(path).runs())

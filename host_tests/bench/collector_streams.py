@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What many streams cost a collector: memory, seconds a seal, seconds of a start.
+"""What many streams cost a collector: memory, seconds per seal, seconds of a start.
 
     .venv/bin/python host_tests/bench/collector_streams.py [--streams 1000000] [--changed 10000]
 
-In a process of its own: the keys of one message of each board go through the collector's own log
-(collect/log.py) and are confirmed; then seals follow, between which `--changed` boards send. A seal
-as it was until now wrote the whole snapshot: the line `whole` is what that takes.
+In a separate process, the keys of one message of each board go through the collector's own log
+(collect/log.py) and are confirmed; then seals follow, between which `--changed` boards send.
+Earlier versions wrote the whole snapshot at a seal: the line `whole` is what that takes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def open_log(folder: Path) -> Log:
 
 
 def send(log: Log, seq: int, boards: range) -> None:
-    """A message of each board, stored and confirmed; ordinary use."""
+    """Store and confirm a message of each board."""
     names = [f"device-{number:07d}" for number in boards]
     log.store([FRAME])
     log.durable.add_all(

@@ -3,8 +3,8 @@ clock and of CPU time, and peak memory.
 
     python host_tests/bench/export_rates.py [--messages 100000 1000000] [--format parquet]
 
-The logs are of five boards, 1 to 5 readings a message, 5 % of the messages twice. The last lines
-are a log as a collector leaves it that seals every five seconds: 12 messages a segment.
+The logs are of five boards, with 1 to 5 readings per message and 5 % of the messages twice. The
+last lines are a log of a collector that seals every five seconds: 12 messages per segment.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CODE = (
 
 
 def measured(words: list[str], out: Path) -> tuple[float, float, int]:
-    """words: of the command. (seconds by the clock, of CPU time, MiB)."""
+    """words: of the command. Returns (seconds by the clock, of CPU time, MiB)."""
     line = [sys.executable, "-c", _CODE, *words, "--out", str(out)]
     begin = time.perf_counter()
     done = subprocess.run(line, check=True, stdout=subprocess.PIPE, cwd=REPOSITORY / "tools")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The peers' source archives, through the index that pip is configured for.
+"""Fetches the peers' source archives through the index for which pip is configured.
 
     .venv/bin/python host_tests/bench/fetch_peers.py
 
 They are unpacked into ${XDG_CACHE_HOME:-~/.cache}/outpost/peers.
 
-`pip download` wants to build what it downloads, and most of these archives hold no setup.py. So
-pip's own finder and session are asked, in a process of their own: the index, certificates and
-proxies that the machine is set up with are used, and none is named here. Versions are pinned by
-hash; nothing of a peer is run while it is fetched, and nothing is ever committed.
+`pip download` tries to build what it downloads, and most of these archives have no setup.py. So
+this uses pip's own finder and session, in a separate process: the index, certificates and proxies
+that the machine is configured with are used, and none is named here. Versions are pinned by hash;
+no code of a peer runs while it is fetched, and nothing is ever committed.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ PINS = {
         "8.1.0",
         "2b2e0ff7847e53dd3d45863d2862cb4c90f2092252ede4fb84b2d77d5aba8c84",
     ),
-    # What MiniMQTT's import asks for. It names Adafruit-Blinka, too, but imports none of its
-    # drivers of pins.
+    # The imports of MiniMQTT. It also names Adafruit-Blinka, but imports none of its pin drivers.
     "adafruit-circuitpython-connectionmanager": (
         "3.1.8",
         "ce7436d62ac26312fbd2fc7d8f70ab0582a7c7807d7033ae5bd5cb53e4f66f3b",
@@ -86,7 +85,7 @@ with command.main_context():
 
 @dataclass(frozen=True)
 class Peer:
-    """folder: the unpacked archive; None when it could not be had, and `reason` says why."""
+    """folder: the unpacked archive; None if it could not be obtained, and `reason` says why."""
 
     name: str
     version: str
@@ -103,7 +102,7 @@ def folder() -> Path:
 
 
 def fetch(name: str) -> Peer:
-    """From the cache, else through pip. Never raises for what cannot be had."""
+    """Fetch from the cache, else through pip. Never raises if it cannot be obtained."""
     version, digest = PINS[name]
     target = folder() / f"{name}-{version}"
     if not target.is_dir():
@@ -120,8 +119,8 @@ def fetch(name: str) -> Peer:
 
 
 def fetch_all(names: Iterable[str] = PINS) -> dict[str, Peer]:
-    """By short name: simple, robust, simple2, robust2, minimqtt, and what this needs:
-    connectionmanager, ticks, typing.
+    """Returns the peers by short name: simple, robust, simple2, robust2, minimqtt, and what this
+    needs: connectionmanager, ticks, typing.
     """
     return {peer.short: peer for peer in map(fetch, names)}
 
@@ -143,8 +142,8 @@ def archive(name: str, version: str, digest: str) -> bytes:
 
 
 def _unpack(archive: bytes, target: Path) -> None:
-    """Python files only (one archive holds a link to nowhere), without the folder that the archive
-    wraps them in.
+    """Unpack Python files only (one archive has a dangling link), without the folder that wraps
+    them.
     """
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         files = {

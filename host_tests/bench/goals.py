@@ -1,10 +1,10 @@
-"""The table of what is to be reached: each row's goal, what this run measured, and where it falls
-short why, with the profile.
+"""The table of goals: each row's goal, what this run measured, and where it falls short the reason,
+with the profile.
 
-A row takes its figures from the results of run_bench.py and from nowhere else (the frozen sizes,
-which need a build of their own, from baselines/size.csv). Its reason stands beside it in ROWS and
-is shown only while the goal is not reached; the profile is of the same run. `table()` returns what
-build/bench.json keeps; `show()` prints it; the page is bench_page.py's.
+A row takes its figures only from the results of run_bench.py (the frozen sizes, which need a
+separate build, from baselines/size.csv). Its reason is beside it in ROWS and is shown only while
+the goal is not reached; the profile is from the same run. `table()` returns what build/bench.json
+keeps; `show()` prints it; bench_page.py makes the page.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Results = cells.Results
 
 @dataclass(frozen=True)
 class Row:
-    """peers: what others have, in this run or, where said, in the design. reason: why the goal is
-    not reached, when it is not.
+    """peers: what others reach, in this run or, where stated, in the design. reason: why the goal
+    is not reached, if it is not.
 
-    A row without a reason of its own is a promise: to miss it is a defect, and that is said.
+    A row without its own reason is a promise: missing it is a defect, and is shown as one.
     """
 
     what: str

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 STEPS = ("publish", "send", "PUBACK")
-FLAT = 0.01  # of the count: what still is called flat
-# How far a count may lie from the line, as a share of it: pages are 256 bytes, and a record begins
-# anywhere in one.
+FLAT = 0.01  # share of the count: what is still called flat
+# How far a count may lie from the line, as a share of it: pages have 256 bytes, and a record may
+# begin anywhere in one.
 LINEAR = 0.05
 SAME_SLOPE = 1.05  # times a copy's slope
 IN_RAM = ("message in RAM, by payload", "message in RAM through the client, by payload")
 STORED = "stored message, by payload"
-OF_A_STORED = ("in append", "flash publish, of this")  # names of what a stored message is made of
+OF_A_STORED = ("in append", "flash publish, of this")  # the parts of a stored message
 Counts = dict[str, int]
 
 
 @dataclass(frozen=True)
 class Line:
     """instructions = base + slope x bytes, by least squares; worst: the largest distance of a count
-    from it, of that count.
+    from the line, as a share of that count.
     """
 
     base: float
@@ -39,19 +39,19 @@ class Verdict:
 
 
 def whole(found: Counts, kind: str) -> int:
-    """Of one QoS 1 message with its acknowledgement."""
+    """Returns the count of one QoS 1 message with its acknowledgement."""
     return sum(found[f"{kind} {step}"] for step in STEPS)
 
 
 def points(found: Counts, start: str) -> dict[int, int]:
-    """{number: count} of the names that are `start` and a number."""
+    """Returns {number: count} for the names that consist of `start` and a number."""
     names = [name for name in found if name.startswith(start) and name[len(start) :].isdigit()]
     return {int(name[len(start) :]): found[name] for name in names}
 
 
 def fit(counts: dict[int, int]) -> Line:
-    """Weighted so that each count's relative distance is what is small: the long ones would decide
-    alone otherwise.
+    """Fit a line, weighted so that the relative distance of each count is minimised: otherwise the
+    long messages alone would decide.
     """
     sizes, values = list(counts), list(counts.values())
     slope, base = map(float, np.polyfit(sizes, values, 1, w=[1 / value for value in values]))
@@ -61,7 +61,8 @@ def fit(counts: dict[int, int]) -> Line:
 
 
 def lines(found: Counts) -> dict[str, Line]:
-    """By what grows; the first two are the measure: one copy, one CRC, in the same interpreter."""
+    """Returns the lines by what grows; the first two are the reference: one copy, one CRC, in the
+    same interpreter."""
     named = {
         "one copy of memory": "copy of bytes, ",
         "one CRC": "CRC of bytes, ",
@@ -88,7 +89,7 @@ def flat(found: Counts) -> list[Verdict]:
 
 
 def linear(found: Counts, names: tuple[str, ...]) -> list[Verdict]:
-    """A line, and its slope no more than a copy's."""
+    """True when it is a line, and its slope no more than a copy's."""
     fitted = lines(found)
     copy, crc = fitted["one copy of memory"].slope, fitted["one CRC"].slope
     result = []

@@ -1,8 +1,8 @@
-"""What a table of pipeline_load's messages must hold: number of rows and a checksum, from the
-formulas of the load alone.
+"""What a table of pipeline_load's messages must hold: number of rows and a checksum, computed only
+from the formulas of the load.
 
-The checksum is a sum of one hash per row, so it depends on no order, and a row that is missing,
-twice or wrong shows.
+The checksum is a sum of one hash per row, so it does not depend on order, and a missing, doubled or
+wrong row changes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipeline_load import SENSORS, START_S, VALUES, readings_of, traffic
 
 COLUMNS = ["device", "stream", "seq", "record", "name", "unit", "value", "time"]
 _SENSORS = [f"{name} {unit or ''}" for name, unit in SENSORS]
-_WRONG = 1 << 40  # what a device or sensor that was never sent counts as
+_WRONG = 1 << 40  # for a device or sensor that was never sent
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Content:
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
-    """The end of the SplitMix64 generator: every bit of the input moves every bit of the result."""
+    """The final step of the SplitMix64 generator: each bit of the input affects every bit of the
+    result."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -47,7 +48,7 @@ def _content(*columns: np.ndarray) -> Content:
 
 
 def expected(messages: int, **options) -> Content:
-    """Of what write_log(…, messages, **options) wrote."""
+    """Returns the content for what write_log(…, messages, **options) wrote."""
     highest: dict[int, int] = {}
     for _, device, seq, again in traffic(messages, **options):
         if not again:
@@ -67,7 +68,8 @@ def _of_device(device: int, messages: int) -> Content:
 
 
 def found(files: list[Path]) -> Content:
-    """Of Parquet files with COLUMNS; raises pyarrow's errors when they cannot be read."""
+    """Returns the content of Parquet files with COLUMNS; raises pyarrow's errors if they cannot be
+    read."""
     total = Content(0, 0)
     for batch in _batches(files):
         seq, record = (batch[name].to_numpy(zero_copy_only=False) for name in ("seq", "record"))

@@ -1,10 +1,10 @@
-"""The ways from messages to a table of readings that pipeline_growth.py measures, each a program of
-its own.
+"""The ways from messages to a table of readings that pipeline_growth.py measures, each run as a
+separate program.
 
     python growth_ways.py WAY INPUT OUTPUT
 
 prints one JSON object: wall and CPU seconds of its phases. All write the same rows: typed, each
-message once by (device, stream, seq), each reading a row, Parquet by day.
+message once by (device, stream, seq), a row per reading, Parquet by day.
 
 - outpost: the real job on segments, silver and gold.
 - json-batch: Spark on JSON lines with from_json, dropDuplicates of whole messages, then the
@@ -30,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 import process_tree  # noqa: E402
 
-_FILES_PER_BATCH = 8  # some 128 MiB: Outpost's own bound
+_FILES_PER_BATCH = 8  # about 128 MiB: Outpost's own bound
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PACK = (
     "received BIGINT, topic STRING, payload ARRAY<STRUCT<"
@@ -40,7 +40,8 @@ _PACK = (
 
 
 class Phases:
-    """Seconds by the clock and of CPU (the whole session of processes) since the phase before."""
+    """Seconds by the clock and of CPU (of the whole session of processes) since the previous
+    phase."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -91,7 +92,7 @@ def _spark(target: Path):
 
 
 def _readings(lines):
-    """Lines of JSON to rows of readings."""
+    """Turns lines of JSON into rows of readings."""
     from pyspark.sql import functions as F  # noqa: N812  `F` is how everyone writes Spark
 
     packs = lines.select(F.from_json("value", _PACK).alias("m")).select("m.received", "m.payload")
@@ -189,7 +190,7 @@ WAYS = {"outpost": outpost, "json-batch": json_batch, "json-stream": json_stream
 
 
 def result_files(way: str, target: Path) -> list[Path]:
-    """The Parquet files that count after the way's end."""
+    """Returns the Parquet files that count after the way's end."""
     if way == "outpost":
         from outpost_tools.pipeline import delta
 

@@ -1,10 +1,10 @@
-"""`outpost run` on bad days: its disk full, and the machine's clock set an hour forward and a day
-back. It says what happens, goes on by itself, and loses nothing.
+"""`outpost run` on bad days: its disk is full, and the machine's clock is set an hour forward and a
+day back. It reports what happens, continues by itself, and loses nothing.
 
     python host_tests/bench/home_bad_days.py
 
-A full disk needs root (a small tmpfs of its own). The clock is that of all its Python processes:
-sitecustomize.py adds what a file says to time.time() and time.time_ns().
+A full disk needs root (for a separate small tmpfs). The clock is set for all its Python processes:
+sitecustomize.py adds the offset in a file to time.time() and time.time_ns().
 """
 
 from __future__ import annotations

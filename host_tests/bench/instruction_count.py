@@ -1,11 +1,11 @@
 """Counts the machine instructions that a program takes between two marks, by single steps (ptrace
 on Linux for x86-64; CPython).
 
-For a program that runs under the 64-bit or the 32-bit x86 instruction set. It marks a stretch by
-writing to any file descriptor: b"\\x01B" and a name before it, b"\\x01E" after it. Counted is what
-the process itself executes: a system call is one, each turn of a repeated string instruction is
-one. The two write() calls add a constant: mark an empty stretch to learn it. Deterministic where
-time is not. Some 40,000 instructions/s.
+Works for programs with the 64-bit or the 32-bit x86 instruction set. A program marks a stretch by
+writing to any file descriptor: b"\\x01B" and a name before it, b"\\x01E" after it. The count covers
+what the process itself executes: a system call counts as one instruction, and so does each pass of
+a repeated string instruction. The two write() calls add a constant: mark an empty stretch to
+measure it. The result is deterministic where time is not. About 40,000 instructions/s.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ _TRACE_ME, _PEEK_USER, _GET_REGISTERS, _STEP, _TO_SYSTEM_CALL, _SET_OPTIONS = (
 _SYSTEM_CALL_STOP = signal.SIGTRAP | 0x80
 _KILL_WITH_TRACER = 0x100000
 _TELL_SYSTEM_CALLS = 1
-_RIP = 16 * 8  # of the registers, as PEEK_USER wants it
+_RIP = 16 * 8  # of the registers, for PEEK_USER
 _CODE_32 = 0x23  # code segment of a 32-bit program
 _MARK_BYTES = 64
 _NOT_TRACED = 126
@@ -40,11 +40,11 @@ class _Registers(ctypes.Structure):
 
 
 class Ended(Exception):
-    """The program has ended; its exit status is the argument."""
+    """The program has ended; the argument is its exit status."""
 
 
 def why_not() -> str:
-    """Why this machine cannot count; empty when it can."""
+    """Returns why this machine cannot count; "" when it can."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return "single steps are counted on Linux for x86-64 only"
     try:
@@ -74,7 +74,8 @@ class Program:
         self._ptrace(_SET_OPTIONS, self._pid, None, _TELL_SYSTEM_CALLS | _KILL_WITH_TRACER)
 
     def stretches(self) -> Iterator[tuple[str, int]]:
-        """(name, instructions) of each marked stretch. Raises Ended at the end of the program."""
+        """Yields (name, instructions) of each marked stretch. Raises Ended at the end of the
+        program."""
         while True:
             if self._run(_TO_SYSTEM_CALL) == _SYSTEM_CALL_STOP:
                 mark = self._mark()
@@ -84,8 +85,8 @@ class Program:
                     yield mark[2:].decode(), self._count_to(place)
 
     def _count_to(self, place: int) -> int:
-        """Steps until the instruction at `place`, where write() enters the kernel, writes the
-        second mark.
+        """Step until the instruction at `place`, where write() enters the kernel, writes the second
+        mark.
         """
         count = 0
         while True:
@@ -98,7 +99,7 @@ class Program:
                 return count
 
     def _run(self, how: int, signal_number: int = 0) -> int:
-        """Go on; the signal that it stopped with. A signal of the program's own is handed on."""
+        """Continue. Returns the signal that stopped it; the program's own signals are passed on."""
         self._ptrace(how, self._pid, None, signal_number or None)
         stop = self._wait()
         if stop in (signal.SIGTRAP, _SYSTEM_CALL_STOP):
@@ -112,7 +113,7 @@ class Program:
         return os.WSTOPSIG(status)
 
     def _mark(self) -> bytes:
-        """What a write() that is being entered is to write, if it is as short as a mark."""
+        """Returns what a write() that is being entered will write, if it is as short as a mark."""
         registers = self._registers
         self._ptrace(_GET_REGISTERS, self._pid, None, ctypes.addressof(registers))
         number, text, length = registers.orig_rax, registers.rsi, registers.rdx
@@ -129,7 +130,7 @@ class Program:
 def collected(
     stretches: Iterator[tuple[str, int]], command: list[str], progress: Callable[[str, int], None]
 ) -> dict[str, int]:
-    """{name: instructions} of all stretches, as count() returns them."""
+    """Returns {name: instructions} of all stretches, as count() does."""
     found: dict[str, int] = {}
     try:
         for name, instructions in stretches:
@@ -146,14 +147,14 @@ def count(
     environment: dict[str, str],
     progress: Callable[[str, int], None] = lambda name, count: None,
 ) -> dict[str, int]:
-    """{name: instructions} of a program's marked stretches; those of the stretch "empty" are taken
-    off all others.
+    """Returns {name: instructions} of a program's marked stretches; the count of the stretch
+    "empty" is subtracted from all others.
 
-    A name that comes again replaces the one before. Raises ChildProcessError when the program
-    fails.
+    If a name occurs again, the later count replaces the earlier one. Raises ChildProcessError when
+    the program fails.
     """
     processors = os.sched_getaffinity(0)
-    # both on one: waking the other at each step takes longer than the step
+    # both on one processor: waking the other at each step takes longer than the step
     os.sched_setaffinity(0, {min(processors)})
     try:
         return collected(Program(command, environment).stretches(), command, progress)

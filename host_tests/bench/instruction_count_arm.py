@@ -1,9 +1,9 @@
 """instruction_count.py for ARM: single steps through the debugger port of qemu-arm (GDB's remote
 protocol, on a Unix socket).
 
-The same marks, the same result. qemu (9.0 and newer) stops at system calls when asked to, so the
-marks are found as they are written; in between it goes one guest instruction a request: some 15,000
-a second. Deterministic.
+The marks and the result are the same. qemu (9.0 and newer) stops at system calls on request, so the
+marks are found as they are written; in between, each request executes one guest instruction: about
+15,000 a second. Deterministic.
 """
 
 import os
@@ -21,7 +21,7 @@ _START_S = 20.0
 
 
 def why_not(command: list[str]) -> str:
-    """Why this interpreter's emulator cannot count; empty when it can."""
+    """Returns why this interpreter's emulator cannot count; "" when it can."""
     try:
         with Program([*command, "-c", "pass"], dict(os.environ)) as program:
             list(program.stretches())
@@ -77,7 +77,8 @@ class Program:
                 time.sleep(0.02)
 
     def stretches(self) -> Iterator[tuple[str, int]]:
-        """(name, instructions) of each marked stretch. Raises Ended at the end of the program."""
+        """Yields (name, instructions) of each marked stretch. Raises Ended at the end of the
+        program."""
         while True:
             mark = self._next_mark()
             if mark.startswith(b"\x01B"):
@@ -98,7 +99,7 @@ class Program:
                 return count
 
     def _run(self, how: bytes) -> bytes:
-        """Go on, or one step; what it stopped with. A signal that is the program's own is handed
+        """Continue, or do one step. Returns the stop reason; the program's own signals are passed
         on.
         """
         stop = self._ask(how)
@@ -109,7 +110,7 @@ class Program:
         return stop
 
     def _mark(self) -> bytes:
-        """What a write() that is being entered is to write, if it is as short as a mark."""
+        """Returns what a write() that is being entered will write, if it is as short as a mark."""
         registers = bytes.fromhex(self._ask(b"g")[:24].decode())
         text, length = (int.from_bytes(registers[at : at + 4], "little") for at in (4, 8))
         if not 2 <= length <= _MARK_BYTES:
@@ -117,7 +118,7 @@ class Program:
         return bytes.fromhex(self._ask(b"m%x,%x" % (text, length)).decode())
 
     def _ask(self, packet: bytes) -> bytes:
-        """The answer to a packet."""
+        """Returns the answer to a packet."""
         self._socket.sendall(b"+$%s#%02x" % (packet, sum(packet) & 255))
         while (end := self._buffer.find(b"#")) < 0 or len(self._buffer) < end + 3:
             data = self._socket.recv(4096)

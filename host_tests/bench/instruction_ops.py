@@ -1,8 +1,8 @@
-"""Marks what instruction_count.py is to count (MicroPython, under trace). Arguments: the broker's
-port, and names of sets.
+"""Marks what instruction_count.py counts (MicroPython, under trace). Arguments: the broker's port,
+and names of sets.
 
-Each call is made several times before it is counted, so that what happens once (a lookup cached, a
-sector opened) is over.
+Each call is made several times before it is counted, so that one-time work (a cached lookup, an
+opened sector) is done.
 """
 
 import gc
@@ -37,7 +37,7 @@ def end():
 
 
 def flash(blocks=16, record_bytes=512, topic=TOPIC):
-    """A mounted outbox that went round its ring once."""
+    """Returns a mounted outbox that has gone around its ring once."""
     outbox = Outbox(RamChip(blocks), record_bytes=record_bytes)
     outbox.format(b"01234567")
     seq = 0
@@ -60,24 +60,24 @@ def connected(outbox, name, window=1):
 def drain(client):
     while not client.is_drained():
         client.poll(client.session.now_ms + 1)
-        # then the PUBACK is there: no poll finds nothing by chance and leaves what others do not
+        # now the PUBACK has arrived, so that no poll finds nothing by chance
         time.sleep_ms(20)
 
 
 def message(client, name, topic=TOPIC, length=PAYLOAD_BYTES, warm=_WARM):
-    """One QoS 1 message: the call, the poll that sends it, the poll that takes its PUBACK, and one
-    that finds nothing.
+    """One QoS 1 message: the call, the poll that sends it, the poll that takes its PUBACK, and a
+    poll that finds nothing.
     """
     for _ in range(warm):
         client.publish(topic, PAYLOAD, length)
         drain(client)
     before, offset = -1, 0
-    # up to a sector's second message, as in stored(): a record across two pages costs one more
+    # up to a sector's second message, as in stored(): a record across two pages costs more
     while offset > before:
         client.publish(topic, PAYLOAD, length)
         drain(client)
         before, offset = offset, getattr(client.session.outbox, "_offset", 0)
-    # the first poll that finds nothing erases the next block, which is not what an idle one costs
+    # the first poll that finds nothing erases the next block, which an idle poll does not do
     for _ in range(3):
         client.poll(client.session.now_ms + 1)
     gc.collect()
@@ -109,8 +109,8 @@ def ours():
 
 
 def chip(length):
-    """What the simulated chip takes of storing a message: one program and one read of that many
-    bytes. A board's driver is C.
+    """What storing a message costs in the simulated chip: one program and one read of that many
+    bytes. A board's driver is in C.
     """
     device, view = RamChip(1), memoryview(bytearray(length))
     program, read = device.writeblocks, device.readblocks
@@ -130,7 +130,7 @@ def peers(names):
         client = peer_clients.make(name, PORT)
         for _ in range(5):
             client.publish(1)
-        # peers allocate, and the search for room does not always take the same
+        # peers allocate, and the search for free memory varies
         for time_ in range(PEER_TIMES):
             gc.collect()
             begin("%s, time %d" % (name, time_))
@@ -139,8 +139,8 @@ def peers(names):
 
 
 def parts():
-    """What a stored message is made of. The private calls are those of outbox.py and sectors.py, in
-    their order.
+    """The parts of a stored message. The private calls are those of outbox.py and sectors.py, in
+    order.
     """
     outbox = flash()
     size = len(TOPIC) + PAYLOAD_BYTES + 16
@@ -171,8 +171,8 @@ def parts():
 
 
 def mount():
-    """Most of it is the newest sector, full here; what a block adds is in mount_bench.py: more
-    would take minutes of stepping.
+    """Most of it is the newest sector, which is full here. mount_bench.py measures what a block
+    adds, because more blocks would take minutes of stepping.
     """
     again = Outbox(flash(4)._device)
     again.mount()
@@ -183,14 +183,14 @@ def mount():
 
 
 def turn(outbox, topic, length):
-    """append, load of the oldest held, discard of it: the outbox's whole part of a message."""
+    """append, load of the oldest held, discard of it: all that the outbox does for a message."""
     outbox.append(topic, PAYLOAD, length)
     outbox.load(outbox.oldest_seq)
     outbox.discard(outbox.oldest_seq)
 
 
 def at_a_new_sector(outbox, topic, length):
-    """Turns until one has opened a sector; how many that took."""
+    """Make turns until one has opened a sector. Returns how many that took."""
     turns, before = 0, 0
     while not turns or outbox._offset > before:
         before = outbox._offset
@@ -200,7 +200,7 @@ def at_a_new_sector(outbox, topic, length):
 
 
 def stored(outbox, name, topic=TOPIC, length=PAYLOAD_BYTES, sectors=0):
-    """The second message of a sector, so that all begin at a like place; the oldest is that many
+    """The second message of a sector, so that all begin at a similar place; the oldest is that many
     sectors' messages before it.
     """
     for _ in range(2):
@@ -258,7 +258,7 @@ def stored_in_ram(outbox, name, length):
 
 
 def windows():
-    """The PUBACK of the oldest of those in flight, and of the newest, which is out of order."""
+    """The PUBACK of the oldest message in flight, and of the newest, which is out of order."""
     for window in (1, 4, 16):
         client = connected(RamOutbox(16), "window-%d" % window, window)
         for oldest in (True, False):
@@ -267,7 +267,7 @@ def windows():
                 client.publish(TOPIC, PAYLOAD, PAYLOAD_BYTES)
             while client.session.next_send < client.session.outbox.next_seq:
                 client.session._start_message()
-                # sent, as far as the session knows; the broker does not see it
+                # sent, as far as the session knows; the broker does not receive it
                 client.session.out_end = 0
             packet_id = (
                 1 + (client.session.base if oldest else client.session.outbox.next_seq - 1) % 65535

@@ -1,10 +1,10 @@
-"""Machine instructions, counted: what a publish costs where no noise is. `instructions`,
+"""Counts machine instructions: what a publish costs, without noise. `instructions`,
 `instructions_arm` of run_bench.py.
 
-32-bit MicroPython for x86, the firmware's .mpy files as boards get them. Counted by single steps
-(instruction_count.py), so the same on a busy machine; the kernel's part is left out. The chip is
-RAM that copies; what that and its driver's Python take is counted apart. The broker is real. A
-minute or two on a quiet machine.
+32-bit MicroPython for x86, with the firmware's .mpy files as boards get them. Counted by single
+steps (instruction_count.py), so a busy machine gives the same figures; the kernel's part is not
+counted. The chip is RAM that copies; what the chip and its driver's Python take is counted
+separately. The broker is real. Takes a minute or two on a quiet machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHIP = "flash publish, of this the simulated chip"
 
 
 def instructions(offline: bool = False, sets: tuple[str, ...] = SETS) -> dict[str, int]:
-    """{what: instructions}. Raises ToolError."""
+    """Returns {what: instructions}. Raises ToolError."""
     reason = instruction_count.why_not()
     if reason:
         raise ToolError(f"instructions: {reason}")
@@ -47,8 +47,8 @@ def here(one: peers.Rig) -> list[str]:
 
 
 def on_arm(offline: bool = False) -> dict[str, int]:
-    """A message on ARM, counted through qemu's debugger port; empty where no ARM can be had, which
-    is said.
+    """Counts a message on ARM, through qemu's debugger port; empty if no ARM is available, and this
+    says so.
     """
     command = interpreters.find_micropython("armhf")
     reason = (
@@ -72,7 +72,7 @@ def count(
     counter=instruction_count.count,
     code: str = "x86",
 ) -> dict[str, int]:
-    """Runs instruction_ops.py under the counter; code: mpy-cross' name of the processor."""
+    """Runs instruction_ops.py under the counter; code: mpy-cross's name for the processor."""
     texts = firmware_build.sources(peers.REPOSITORY / "firmware")
     firmware_build.write(one.folder / "lib", firmware_build.compile_all(texts, code))
     path = ".:lib:" + size_report.linked(one.folder, {"b": peers.REPOSITORY / "boards" / "UNIX"})
@@ -92,8 +92,8 @@ def count(
 
 
 def _joined(found: dict[str, int]) -> dict[str, int]:
-    """The steps of the messages that are only for their growth as one figure; of a peer's times the
-    middle, least and most.
+    """Joins the steps of the messages that measure only growth into one figure; of a peer's
+    repetitions, takes the middle, least and most.
     """
     start = "client, payload "
     sizes = [

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The two journeys of a QoS 1 message through the library, counted in calls and in switches from
-one module to another: publish -> wire, and PUBACK -> freed.
+"""The two journeys of a QoS 1 message through the library, counted in calls and in switches between
+modules: publish -> wire, and PUBACK -> released.
 
     .venv/bin/python host_tests/bench/journeys.py            counts
     .venv/bin/python host_tests/bench/journeys.py --hops     each call too
 
-On CPython, over the fakes: sys.setprofile sees every call of a function of ours. What MicroPython
-has as machine code (copy, put_publish, puback_id) is one call, whatever it calls itself.
+On CPython, over the fakes: sys.setprofile sees every call of one of our functions. What is machine
+code in MicroPython (copy, put_publish, puback_id) counts as one call, whatever it calls itself.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ sys.path[:0] = paths.ALL
 from bench_client import TOPIC, Bench, puback  # noqa: E402
 
 OURS = str(REPOSITORY / "firmware")
-MACHINE_CODE = ("portable.py", "bytecode.py")  # its stand-in; the second name is that of 4dc0c3b
+MACHINE_CODE = ("portable.py", "bytecode.py")  # its replacement; the second name is that of 4dc0c3b
 PAYLOAD = bytes(64)
 
 
 def hops(function: Callable[[], object]) -> list[tuple[str, str]]:
-    """(module, function) of each call of ours that the call makes, in their order."""
+    """Returns (module, function) of each call of ours that the call makes, in order."""
     found: list[tuple[str, str]] = []
 
     def on_event(frame: FrameType, event: str, _argument: object) -> None:
@@ -51,14 +51,14 @@ def hops(function: Callable[[], object]) -> list[tuple[str, str]]:
 
 
 def switches(path: list[tuple[str, str]]) -> int:
-    """How often the next call is in another module than the one before."""
+    """Returns how often a call is in another module than the call before."""
     return sum(one[0] != other[0] for one, other in pairwise(path))
 
 
 def journeys() -> dict[str, list[tuple[str, str]]]:
     bench = Bench().connect()
     bench.publish(b"warm").poll(2).say(puback(1))
-    now_ms = bench.now_ms  # time stands still: no tick on the way
+    now_ms = bench.now_ms  # time stands still, so no tick comes
     client = bench.client
     client.poll(now_ms)
     client.poll(now_ms)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Bytes on air of a stored message: MQTT 3.1.1, 5.0, and 5.0 with a topic alias or constants, over
-a real mosquitto.
+"""Bytes on air of a stored message: MQTT 3.1.1, 5.0, and 5.0 with a topic alias or constant
+properties, over a real mosquitto.
 
     .venv/bin/python host_tests/bench/level5_bytes.py [--messages N]
 
-The firmware's client and session on CPython, over TCP on loopback; counted is what goes through the
-socket after CONNACK, without TCP, TLS and what is below. Topic 24 bytes, payload 64, QoS 1. Exact:
-a second run has the same figures.
+The firmware's client and session on CPython, over TCP on loopback. Counts what goes through the
+socket after CONNACK, without TCP, TLS and lower layers. Topic 24 bytes, payload 64, QoS 1. Exact: a
+second run has the same figures.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ROWS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 
 class Counted:
-    """A socket as the client takes it, and the bytes both ways."""
+    """A socket in the form that the client needs, which counts the bytes both ways."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -78,7 +78,7 @@ class Counted:
 
 
 def measured(port: int, kind: Callable[..., Any], options: dict, messages: int) -> tuple:
-    """Bytes up and down for each message, from the second on, and of the first with CONNECT."""
+    """Returns bytes up and down per message, from the second on, and of the first with CONNECT."""
     links: list[Counted] = []
 
     def link() -> Counted:

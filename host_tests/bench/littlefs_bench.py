@@ -1,11 +1,12 @@
 """The outbox beside what a user would do on littlefs, on the same counting chip: a message in,
 acknowledged eight messages later.
 
-MicroPython only (VfsLfs2). main() prints one JSON object a line for host_tests/bench/run_bench.py.
-Figures are per message in the steady state; `worst_block`: erases of the most erased block in all;
-net: heap that a message leaves as garbage (gc off, in whole heap blocks); gross: all bytes asked
-for. The stores on littlefs are written in their own favour: no checksum, no look at what is there
-after a restart, and the segments keep no note of what is acknowledged within one.
+MicroPython only (VfsLfs2). main() prints one JSON object per line for
+host_tests/bench/run_bench.py. Figures are per message in the steady state; `worst_block`: total
+erases of the most erased block; net: heap that a message leaves as garbage (gc off, in whole heap
+blocks); gross: all bytes allocated. The stores on littlefs are favoured: they have no checksum, do
+not check their content after a restart, and the segments do not record what is acknowledged within
+one.
 """
 
 import gc
@@ -30,7 +31,7 @@ PLACE = "/bench"
 
 
 class OutboxRaw:
-    """The outbox in a region of its own."""
+    """The outbox in a separate region."""
 
     name = "Outbox"
 
@@ -92,7 +93,7 @@ class FilePerMessage(OnLittlefs):
 
 
 class Segments(OnLittlefs):
-    """Files of 40 messages, flushed at each, removed when all are acknowledged."""
+    """Files of 40 messages, flushed after each, removed when all are acknowledged."""
 
     name = "append + flush, segment files"
     count = 40
@@ -115,7 +116,7 @@ class Segments(OnLittlefs):
 
 
 class JsonList(OnLittlefs):
-    """One file with all that is held, rewritten at each change."""
+    """One file with everything that is held, rewritten at each change."""
 
     name = "JSON list, rewritten"
 
@@ -148,7 +149,7 @@ def run(store, first, last):
 
 
 def measure(kind, unit_bytes):
-    """One row of the table."""
+    """Returns one row of the table."""
     store = kind(unit_bytes)
     run(store, 0, WARM_UP)
     before = counts(store)

@@ -1,12 +1,12 @@
 """The live page under load: mosquitto, collector, `outpost live` and Chromium; every board sends a
-message of ten values a second. CPU and memory of server and browser, and the time from a publish to
-the value in the page.
+message of ten values per second. Prints CPU and memory of server and browser, and the time from a
+publish to the value in the page.
 
     python host_tests/bench/live_load.py [--boards 400] [--seconds 60]
 
-Without Chromium (CHROMIUM=its path) the server alone is measured, by a reader of its events. A
-probe board sends each second; its messages carry a number whose arrival in the page is timed by the
-page itself, in the animation frame that writes it; clocks are of one machine.
+Without Chromium (CHROMIUM=its path) only the server is measured, with a reader of its events. A
+probe board sends each second. Its messages carry a number, and the page itself times when that
+appears, in the animation frame that writes it; all clocks are of one machine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ new MutationObserver(() => {
 
 
 class Fleet(threading.Thread):
-    """Each second a message of every board, spread over the second; sent_ms: of the probe."""
+    """Sends a message of every board each second, spread over the second; sent_ms: of the probe."""
 
     def __init__(self, port: int, boards: int) -> None:
         super().__init__(daemon=True)
@@ -86,7 +86,7 @@ class Fleet(threading.Thread):
 
 
 class Watch:
-    """CPU and memory of processes, from now on."""
+    """Measures CPU and memory of processes, from its construction on."""
 
     def __init__(self, processes: list[psutil.Process]) -> None:
         self._processes, self._began = processes, time.monotonic()
@@ -116,7 +116,7 @@ def measured(boards: int, seconds: float) -> int:
         while time.monotonic() - begin < seconds:
             time.sleep(2)
             if browser is not None:
-                browser.ask("0")  # takes in what the page's network does, too
+                browser.ask("0")  # also takes in the page's network activity
         rate = (fleet.messages - before) * VALUES / (time.monotonic() - begin)
         print(f"{boards} boards, {rate:,.0f} values/s, {seconds:.0f} s")
         for name, watch in watches.items():
@@ -135,7 +135,7 @@ def _browser(stack: ExitStack, folder: Path, server: Server) -> browser_rig.Brow
     browser = stack.enter_context(browser_rig.Browser(command, folder / "chromium"))
     browser.load(server.url, 1280, 900)
     browser.wait_for("document.getElementById('link').dataset.state === 'here'")
-    time.sleep(5)  # the history is read, and the cards are in their order
+    time.sleep(5)  # until the history is read and the cards are in order
     browser.ask("document.querySelector('[data-name=probe]').scrollIntoView({block: 'center'})")
     browser.ask(_WATCH)
     return browser

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """QoS 1 publishes/s over loopback to a real mosquitto: Outpost beside a raw socket loop of one
-write and one read a message.
+write and one read per message.
 
     .venv/bin/python host_tests/bench/loopback.py [--arch i386] [--messages 1500] [--rounds 3]
         [--blocks 7]
 
-The firmware as boards run it (`outpost build`). A block is one process of the interpreter with a
-broker of its own, all kinds in turns in each of its rounds; ratios with their spread over the
-blocks (spread.py) say more than rates, since machines are noisy. Section `loopback` of
-run_bench.py. Payload 64 bytes, topic 24. The raw loop keeps nothing and checks nothing. It waits in
-read(), which on an idle machine costs it the time to wake up; "raw_polling" polls repeatedly
-instead, as a client that never blocks must: the stricter limit.
+The firmware as boards run it (`outpost build`). A block is one process of the interpreter with its
+own broker, with all kinds in turn in each of its rounds. Ratios with their spread over the blocks
+(spread.py) say more than rates, because machines are noisy. Section `loopback` of run_bench.py.
+Payload 64 bytes, topic 24. The raw loop keeps nothing and checks nothing. It waits in read(), which
+on an idle machine costs it the time to wake up; "raw_polling" polls repeatedly instead, as a client
+that never blocks must: this is the stricter limit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LIMITS = ("raw", "raw_polling")
 
 @functools.cache
 def build(architecture: str) -> dict[str, bytes]:
-    """The firmware's files as boards get them; built once for all blocks."""
+    """Returns the firmware's files as boards get them; built once for all blocks."""
     return firmware_build.compile_all(
         firmware_build.sources(REPOSITORY / "firmware"), MPY_ARCHITECTURES[architecture]
     )
@@ -49,7 +49,7 @@ def build(architecture: str) -> dict[str, bytes]:
 def measure(
     architecture: str, messages: int, rounds: int
 ) -> tuple[dict[str, list[float]], tuple[int, int]]:
-    """{kind: publishes/s of each round}, (writes, packets). Raises ToolError."""
+    """Returns {kind: publishes/s of each round}, (writes, packets). Raises ToolError."""
     command = interpreters.find_micropython(architecture)
     if command is None:
         raise ToolError(f"no MicroPython for {architecture}: run `make setup`")
@@ -75,14 +75,14 @@ def measure(
 
 
 def block(architecture: str = "i386", messages: int = 1500, rounds: int = 3) -> dict:
-    """One block. Raises ToolError."""
+    """Runs one block. Raises ToolError."""
     rates, (writes, packets) = measure(architecture, messages, rounds)
     return {"rates": rates, "writes": writes, "packets": packets}
 
 
 def loopback(blocks: list[dict]) -> dict:
-    """The section: {kind: its spread, `raw` and `raw_polling`: the spreads of its ratios to these},
-    and the writes a packet.
+    """Returns the section: {kind: its spread; `raw` and `raw_polling`: the spreads of its ratios to
+    these}, and the writes per packet.
     """
     result: dict = {}
     for kind in blocks[0]["rates"]:

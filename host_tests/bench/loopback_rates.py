@@ -1,8 +1,8 @@
 """Run by bench/loopback.py under MicroPython: QoS 1 publishes/s against a broker, by a raw
 one-write socket loop and by Outpost.
 
-Arguments: port, messages, rounds. Prints a line a measurement, "<what> <publishes/s>", the kinds
-interleaved; before that "writes <calls of write()> <packets>" of a run that counts them.
+Arguments: port, messages, rounds. Prints a line per measurement, "<what> <publishes/s>", with the
+kinds interleaved; before that, "writes <calls of write()> <packets>" of a run that counts them.
 """
 
 import socket
@@ -17,7 +17,7 @@ from socket_link import open_link
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes, and 64 of payload: as in the peers' figures
 PAYLOAD = bytes(64)
-CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04raw"  # and a digit
+CONNECT = b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04raw"  # a digit follows
 
 port, messages, rounds = [int(argument) for argument in sys.argv[1:4]]
 
@@ -27,8 +27,8 @@ def per_second(count, start_us):
 
 
 class Raw:
-    """The limit: one write, one read, nothing kept. It waits in read(), or polls repeatedly as
-    a client that never blocks.
+    """The limit: one write, one read, nothing kept. It waits in read(), or polls repeatedly like a
+    client that never blocks.
     """
 
     def __init__(self, polls):
@@ -95,7 +95,7 @@ class Counting:
 
 
 def count_writes(count):
-    """As Ours.run(): CONNECT, and count times PUBLISH."""
+    """As Ours.run(): CONNECT, then PUBLISH `count` times."""
     one = Ours(b"count", RamOutbox(16), 16, Counting)
     one.run(count)
     print("writes", Counting.writes, one.session.sent + one.session.connects)

@@ -1,4 +1,4 @@
-"""What a mount costs, by blocks and fill: a deep-sleep board pays it at each wake. Run by
+"""What a mount costs, by blocks and fill, which a deep-sleep board pays at each wake. Run by
 host_tests/bench/run_bench.py.
 """
 
@@ -17,7 +17,8 @@ TIMES = 5
 
 
 def filled(blocks, tenths):
-    """A chip whose outbox went round once, then holds that many tenths of what it can."""
+    """Returns a chip whose outbox has gone around once, and then holds that many tenths of its
+    capacity."""
     flash = flash_in_ram(blocks, 256)
     outbox = Outbox(flash)
     outbox.format(b"01234567")

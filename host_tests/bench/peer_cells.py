@@ -1,9 +1,8 @@
-"""Run by host_tests/bench/peers.py under MicroPython, against a broker, as peer_runs.py says;
-prints JSON lines.
+"""Run by host_tests/bench/peers.py under MicroPython, with a broker, as peer_runs.py says; prints
+JSON lines.
 
 one: heap per publish, writes, idle garbage, reconnect, heap lock.
-net: heap that a publish leaves as garbage (gc off, whole heap blocks); gross: all bytes asked of
-the heap.
+net: heap that a publish leaves as garbage (gc off, whole heap blocks); gross: all bytes allocated.
 """
 
 import gc
@@ -16,7 +15,7 @@ import peer_clients
 from peer_runs import cell, main, publish, writes
 
 IDLE_CALLS = 50
-IDLE_MS = 10  # an application that looks every 10 ms
+IDLE_MS = 10  # an application that polls every 10 ms
 
 
 def idle(client, _, count):
@@ -31,7 +30,7 @@ def reconnect(client, _, count):
 
 
 def heap(action, client, qos, count):
-    """(net, gross) bytes a time, the collector off."""
+    """Returns (net, gross) bytes per repetition, with the collector off."""
     action(client, qos, 3)
     gc.collect()
     gc.disable()
@@ -45,7 +44,7 @@ def heap(action, client, qos, count):
 
 
 def locked(client, qos):
-    """Whether a publish goes through with the heap locked."""
+    """Returns whether a publish succeeds with the heap locked."""
     publish(client, qos, 2)
     micropython.heap_lock()
     try:
@@ -75,7 +74,8 @@ def one(port, name, count):
     cell(row, "idle_heap", heap, idle, client, 0, IDLE_CALLS)
     cell(row, "reconnect_ms", reconnect_ms, client)
     cell(row, "reconnect_heap", heap, reconnect, client, 0, 5)
-    # A new one each time: the server disconnects who had the client identifier before.
+    # A new client each time, because the server disconnects the previous one with the same client
+    # id.
     for qos in (0, 1):
         cell(row, "qos%d_writes" % qos, writes, name, port, qos, count)
         client = peer_clients.make(name, port)

@@ -1,5 +1,5 @@
-"""A chip in RAM that only copies, without heap: measured is the outbox's own work, not the
-simulation's (MicroPython).
+"""A chip in RAM that only copies, without allocating, so that the outbox's own work is measured,
+not the simulation's (MicroPython).
 """
 
 from struct import pack_into
@@ -20,8 +20,8 @@ _PAGE_BYTES = 256
 
 
 class RamChip:
-    """Reads and writes of whole pages. pack_into() copies by the interpreter's own C code, and
-    needs no slice.
+    """Reads and writes whole pages. pack_into() copies with the interpreter's own C code, and needs
+    no slice.
     """
 
     def __init__(self, blocks):

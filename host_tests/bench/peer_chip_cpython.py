@@ -1,5 +1,5 @@
-"""The chip of peer_chip.py as CPython does it quickly: by slices. Its pack_into() takes bytes
-alone, and a loop would be slow.
+"""The chip of peer_chip.py in a form that is fast on CPython: with slices. CPython's pack_into()
+takes only bytes, and a loop would be slow.
 """
 
 import peer_chip
@@ -12,7 +12,7 @@ class RamChip(peer_chip.RamChip):
         buf[:] = self.memory[at : at + len(buf)]
 
     def writeblocks(self, block, buf, offset=0):
-        """Bits only fall."""
+        """Bits can only fall."""
         at, count = block * BLOCK_BYTES + offset, len(buf)
         left = int.from_bytes(self.memory[at : at + count], "little") & int.from_bytes(
             buf, "little"

@@ -1,4 +1,4 @@
-"""The peers and Outpost behind one face, for the benchmarks: connect, publish and wait, idle,
+"""The peers and Outpost with one interface, for the benchmarks: connect, publish and wait, idle,
 reconnect.
 
 make(name, port) returns a connected client:
@@ -7,7 +7,7 @@ make(name, port) returns a connected client:
     reconnect()    closes the connection, connects again
     wrap(factory)  puts factory(socket) in the place of the socket
 The peers' modules are imported from the path as they came from their archives: umqtt's under
-MicroPython, MiniMQTT's under CPython; Outpost and the raw loop run under both.
+MicroPython, MiniMQTT's under CPython. Outpost and the raw loop run under both.
 """
 
 import socket
@@ -32,15 +32,15 @@ else:
     from peer_chip_cpython import RamChip
 
     class Stream(socket.socket):
-        """A MicroPython socket's names for CPython's methods: its C code is called, with no call in
-        Python between.
+        """A MicroPython socket's names for CPython's methods: they call its C code directly,
+        without a Python call in between.
         """
 
         read, readinto, write = socket.socket.recv, socket.socket.recv_into, socket.socket.send
 
 
 class Peer:
-    """umqtt: a class of blocking calls. A name that ends in + has Nagle switched off by hand."""
+    """umqtt: a class of blocking calls. For a name that ends in +, Nagle is switched off."""
 
     def __init__(self, name, port):
         self.nodelay = name[-1] == "+"
@@ -87,8 +87,8 @@ class Peer2(Peer):
 
 
 class MiniMqtt:
-    """adafruit_minimqtt, under CPython: calls that block, and its own reconnect(). `+` as of Peer.
-    No idle(): its takes 1 s.
+    """adafruit_minimqtt, under CPython: calls that block, and its own reconnect(). `+` as for Peer.
+    No idle(), because its own takes 1 s.
     """
 
     made = 0
@@ -102,7 +102,7 @@ class MiniMqtt:
             broker="127.0.0.1", port=port, client_id="bench-" + name, socket_pool=socket
         )
         MiniMqtt.made += 1
-        # all clients of a process share a manager, which holds one socket for each session
+        # all clients of a process share a manager, which holds one socket per session
         self.client.connect(session_id=str(self.made))
         self.no_delay()
 
@@ -166,7 +166,7 @@ class Ours:
         self.client.poll(ticks_ms())
 
     def reconnect(self):
-        """The wait before the attempt is the client's politeness, not its cost: it is left out."""
+        """Omits the wait before the attempt, which is the client's politeness, not its cost."""
         self.client.close()
         self.client._wait_ms = 0
         self.connect()
@@ -177,8 +177,8 @@ class Ours:
 
 
 class Raw:
-    """The limit: one write, one read, nothing kept. It waits in read(), or polls repeatedly as
-    a client that never blocks.
+    """The limit: one write, one read, nothing kept. It waits in read(), or polls repeatedly like a
+    client that never blocks.
     """
 
     def __init__(self, name, port):

@@ -1,4 +1,4 @@
-"""What is measured of a client (peer_clients.py) under MicroPython and CPython alike: publishes/s,
+"""The measurements of a client (peer_clients.py) that MicroPython and CPython share: publishes/s,
 reconnects/s, writes.
 
 main() is the command line of peer_cells.py (MicroPython) and peer_cells_cpython.py, which print
@@ -7,7 +7,7 @@ JSON lines:
     one PORT NAME COUNT                    one client, by that file's one(): heap, writes …
     rates PORT ROUNDS COUNT SLOW NAME...   publishes and reconnects/s, in turns
 
-SLOW: how many messages where Nagle waits.
+SLOW: how many messages are sent where Nagle waits.
 """
 
 import gc
@@ -24,7 +24,7 @@ if sys.implementation.name == "micropython":
 else:
 
     def ticks_us():
-        # CPython alone has it
+        # only CPython has it
         return time.perf_counter_ns() // 1000  # pyright: ignore[reportAttributeAccessIssue]
 
     def ticks_diff(end, start):
@@ -32,7 +32,7 @@ else:
 
 
 class Counting:
-    """A socket that counts writes (MiniMQTT's are send()), and lends the rest of itself."""
+    """A socket that counts writes (MiniMQTT's are send()), and passes everything else on."""
 
     writes = 0
 
@@ -65,7 +65,7 @@ def writes(name, port, qos, count):
 
 
 def cell(row, name, measure, *args):
-    """A cell that cannot be had stands empty, with the reason."""
+    """A cell that cannot be measured stays empty, with the reason."""
     try:
         row[name] = measure(*args)
     except Exception as error:
@@ -74,7 +74,8 @@ def cell(row, name, measure, *args):
 
 
 def rate(client, qos, count):
-    """Publishes/s; those of QoS 0 are over when the server answers a QoS 1 publish after them."""
+    """Returns publishes/s; those of QoS 0 are done when the server answers a QoS 1 publish after
+    them."""
     start = ticks_us()
     publish(client, qos, count)
     if not qos:

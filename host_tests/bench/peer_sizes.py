@@ -1,5 +1,5 @@
-"""Heap that a peer takes on import and for one instance: run by host_tests/bench/peers.py; prints
-as import_sizes.py does.
+"""Prints the heap that a peer takes on import and for one instance, in the form of import_sizes.py:
+run by host_tests/bench/peers.py.
 """
 
 import gc

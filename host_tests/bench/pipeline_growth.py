@@ -5,11 +5,11 @@ grows.
         [--ways outpost json-batch json-stream pandas]
 
 Every way gets the same messages of 1,000 devices (real SenML of 1 to 5 readings, 1 % of the
-messages twice) and runs in a process of its own; growth_ways.py holds the ways and says what each
-is. Memory is the highest sum of PSS over the way's processes, JVM and Python workers included,
-sampled every 0.2 s (process_tree.py); a JVM takes what its heap allows before it collects. What a
-way wrote is checked against the load's formulas: rows and a checksum. Too much memory, too much
-time and wrong rows are outcomes in the table. Results go to build/pipeline_growth.json.
+messages twice) and runs in a separate process; growth_ways.py contains and describes the ways.
+Memory is the highest sum of PSS over the way's processes, JVM and Python workers included, sampled
+every 0.2 s (process_tree.py); a JVM takes what its heap allows before it collects. The output of a
+way is checked with the load's formulas: rows and a checksum. Too much memory, too much time and
+wrong rows are outcomes in the table. Results go to build/pipeline_growth.json.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def say(text: str) -> None:
 
 
 def load(folder: Path, rows: int) -> growth_truth.Content:
-    """Messages with about `rows` distinct readings, as segments and as JSON lines; what was there
-    already is used again.
+    """Write messages with about `rows` distinct readings, as segments and as JSON lines; reuse what
+    is already there.
     """
     messages = round(rows / _ROWS_PER_MESSAGE / (1 - _DUPLICATES))
     note = folder / "content.json"
@@ -62,7 +62,7 @@ def load(folder: Path, rows: int) -> growth_truth.Content:
 def measure(
     way: str, source: Path, target: Path, truth: growth_truth.Content, limits: dict
 ) -> dict:
-    """One run; its line of the table."""
+    """Do one run. Returns its line of the table."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     line = [sys.executable, str(_PROGRAM), way, str(source), str(target)]
@@ -124,7 +124,7 @@ def _times(result: dict) -> str:
 
 
 def growth(results: list[dict]) -> str:
-    """How many times the first size's silver time, its CPU time and the peak memory each size
+    """Returns how many times the first size's silver time, CPU time and peak memory each size
     takes.
     """
     lines = []
@@ -205,7 +205,7 @@ def run(args: argparse.Namespace, folder: Path) -> list[dict]:
 
 def main() -> int:
     args = arguments()
-    # SIGTERM raises, so that what runs is ended and the folder removed
+    # SIGTERM raises, so that running programs are ended and the folder is removed
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="outpost-growth-") as folder:
         results = run(args, Path(folder))

@@ -1,4 +1,5 @@
-"""Loads for the pipeline's benches and long tests: real SenML of 1 to 5 readings, made fast."""
+"""Loads for the pipeline's benches and long tests: real SenML of 1 to 5 readings, generated
+fast."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ _DEVICES = 1000
 def payload(
     device: str, stream: str, seq: int, *, held: int = 0, boot: int = 1, readings: int = 3
 ) -> bytes:
-    """As the firmware writes it: no spaces, values with decimals. What is in it follows from its
-    arguments.
+    """Returns a payload as the firmware writes it: no spaces, values with decimals. The arguments
+    determine its content.
     """
     head = f'{{"bn":"{device}/","ver":1,"sid":"{stream}","seq":{seq},"held":{held},"boot":{boot}'
     head += f',"bt":{START_S + seq // 2}.{seq % 2 * 5}'
@@ -39,18 +40,18 @@ def payload(
 
 
 def readings_of(device, seq):
-    """Of numbers, or of arrays of them."""
+    """Returns how many readings a message has; also for arrays."""
     return 1 + (device * 31 + seq * 17) % 5
 
 
 def traffic(
     messages: int, *, devices: int = _DEVICES, seed: int = 1, duplicates: float = 0.0
 ) -> Iterator[tuple[int, int, int, bool]]:
-    """(milliseconds since 1970, device, seq, whether it came before): each device's messages in
-    order, devices mixed.
+    """Yields (milliseconds since 1970, device, seq, whether it came before): each device's messages
+    in order, devices mixed.
 
-    Of the `messages`, the part `duplicates` comes again at any later moment, as after a lost
-    acknowledgement or as a replay.
+    Of the `messages`, the share `duplicates` comes again at any later moment, as after a lost
+    acknowledgement or in a replay.
     """
     chance, following = random.Random(seed), [0] * devices
     for count in range(messages):
@@ -62,7 +63,7 @@ def traffic(
 
 
 def message(device: int, seq: int) -> tuple[str, bytes]:
-    """(device's name, payload) as it is on the wire."""
+    """Returns (device's name, payload) as on the wire."""
     name = f"board-{device}"
     held, readings = max(0, seq - 50), readings_of(device, seq)
     return name, payload(name, f"{device:08x}", seq, held=held, readings=readings)
@@ -79,8 +80,8 @@ def write_log(
     json_lines: Path | None = None,
     commit_each: int = 1000,
 ) -> int:
-    """A collector's sealed segments, and the same messages as JSON lines if wanted. The number of
-    distinct rows. commit_each: so many messages; a segment that is full is sealed then.
+    """Write a collector's sealed segments, and on request the same messages as JSON lines. Returns
+    the number of distinct rows. commit_each: messages per commit; a full segment is sealed then.
     """
     writer, rows = segments.SegmentWriter(directory / "collector-1", max_bytes=segment_bytes), 0
     lines = _Lines(json_lines, segment_bytes) if json_lines else None
@@ -102,8 +103,8 @@ def write_log(
 
 
 class _Lines:
-    """Files of one JSON object a line, as a subscriber would write them: {"received": ms, "topic":
-    ..., "payload": [...]}.
+    """Files of one JSON object per line, as a subscriber would write them: {"received": ms,
+    "topic": ..., "payload": [...]}.
     """
 
     def __init__(self, folder: Path, file_bytes: int) -> None:

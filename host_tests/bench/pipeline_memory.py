@@ -2,10 +2,11 @@
 
     python host_tests/bench/pipeline_memory.py [--minutes 15] [--rate 500] [--interval 10]
 
-A log grows by `--rate` messages a second of three readings each from 200 boards, 1 % of them twice;
-the pipeline takes them in, deletes consumed segments, and is compacted every five minutes, as a
-timer would. A line a minute: resident MiB of the driver, its JVM and the Python workers. At the end
-it is stopped by SIGTERM, the messages are counted, and the slope of the second half is printed.
+A log grows by `--rate` messages per second, of three readings each from 200 boards, 1 % of them
+twice. The pipeline takes them in, deletes consumed segments, and is compacted every five minutes,
+as a timer would do. Prints a line per minute: resident MiB of the driver, its JVM and the Python
+workers. At the end SIGTERM stops it, the messages are counted, and the slope of the second half is
+printed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from outpost_tools.pipeline import tables, upkeep  # noqa: E402
 
 _DEVICES, _TWICE = 200, 0.01
 _SEAL_S, _SAMPLE_S, _COMPACT_S = 5, 5, 300
-_COUNT = 1 << 40  # of messages that traffic() makes: as many as are asked for
+_COUNT = 1 << 40  # of messages that traffic() makes: practically endless
 
 
 class Sender:
@@ -73,7 +74,7 @@ def start(log: Path, tables_dir: Path, interval_s: float, said: Path) -> subproc
 
 
 def resident_mib(process: subprocess.Popen) -> tuple[int, int, int]:
-    """(driver, JVM, Python workers together)."""
+    """Returns (driver, JVM, all Python workers)."""
     driver, jvm, workers = psutil.Process(process.pid), 0, 0
     for child in driver.children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -145,7 +146,7 @@ def _finish(process: subprocess.Popen, tables_dir: Path, sender: Sender, interva
 
 
 def report(samples: list[tuple]) -> None:
-    """Least squares over the second half: what grows with time shows there."""
+    """Print the least-squares slope over the second half, which shows what grows with time."""
     half = np.array(samples[len(samples) // 2 :])
     for place, name in ((1, "driver"), (2, "JVM"), (3, "workers")):
         slope = np.polyfit(half[:, 0] / 3600, half[:, place], 1)[0]

@@ -1,13 +1,12 @@
-"""Where the CPU of a row goes on its way from a segment through Spark into its sink that keeps
-nothing.
+"""Where the CPU for a row goes between a segment and Spark's sink that keeps nothing.
 
     python host_tests/bench/pipeline_profile.py [--messages 500000] [--rounds 3]
 
-Each step of the reader is measured alone, on the same segments in one process; then Spark runs the
-same code in its workers, and what it takes beside them is its own. What a query costs whatever its
-rows (starting workers, planning, compiling) is measured with one message and taken off.
-Microseconds of CPU a row, the median of the rounds, two more warm up; with them the rate that two
-cores could reach if nothing else ran.
+Each step of the reader is measured separately, on the same segments in one process. Then Spark runs
+the same code in its workers, and what it takes in addition is its own. The fixed cost of a query
+(starting workers, planning, compiling) is measured with one message and subtracted. Prints
+microseconds of CPU per row, the median of the rounds after two warm-up rounds, and the rate that
+two cores could reach if nothing else ran.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def whole(path: Path) -> None:
         pass
 
 
-# Each does what the one before does, and one thing more.
+# Each step does what the previous one does, and one thing more.
 STEPS: dict[str, Callable[[Path], None]] = {
     "read the file": read,
     "cut it into frames, check their CRC": cut,
@@ -79,7 +78,7 @@ STEPS: dict[str, Callable[[Path], None]] = {
 
 
 def steps_us(files: list[Path], rows: int, rounds: int) -> dict[str, float]:
-    """By step, what it takes more than the one before."""
+    """Returns, by step, what it takes in addition to the previous one."""
     sums = {}
     for name, step in STEPS.items():
         found = []
@@ -96,7 +95,8 @@ def steps_us(files: list[Path], rows: int, rounds: int) -> dict[str, float]:
 def spark_us(
     log: Path, small: Path, rows: int, rounds: int
 ) -> tuple[float, dict[str, float], dict[str, float]]:
-    """(rows/s by the clock; by role microseconds a row; CPU seconds of a query of one message)."""
+    """Returns (rows/s by the clock; microseconds per row by role; CPU seconds of a query of one
+    message)."""
     many, few, rates = [], [], []
     with pipeline_rates.spark_of() as (spark, folder):
         for number in range(2 + rounds):

@@ -1,10 +1,10 @@
 """How fast segments become Arrow: the pipeline's reader beside its exact reader (message by
-message), one run each in turn.
+message), in turns.
 
     python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--series] [--spark]
 
-Through Spark, what each kind of process and thread spent shows what sets the rate; start-up counts
-in, so a short sample is slow.
+Through Spark, the CPU of each kind of process and thread shows what limits the rate; start-up is
+included, so a short sample is slow.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def exact(path: str) -> int:
 
 
 def rate(reader, paths: list[str], processes: int) -> tuple[float, float]:
-    """(rows/s by the clock, rows per second of CPU time)."""
+    """Returns (rows/s by the clock, rows per second of CPU time)."""
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         pool.map(reader, paths[:processes])  # imports and first allocations are not measured
         cpu, begin = _children_cpu_s(pool), time.perf_counter()
@@ -71,9 +71,9 @@ def through_spark(
     log: Path, rows: int, rounds: int = 1, forms: tuple[str, ...] = (PLAIN, PACKED)
 ) -> float:
     """Prints the rates of the source alone, into Spark's sink that keeps nothing: the forms in
-    turn, the first turn cold.
+    turn, with a cold first turn.
 
-    Rows/s of the form that the job reads, the best of the warm turns.
+    Returns rows/s of the form that the job reads, the best of the warm turns.
     """
     rates = []
     with spark_of() as (spark, folder):
@@ -92,7 +92,7 @@ def through_spark(
 
 @contextlib.contextmanager
 def spark_of() -> Iterator[tuple[SparkSession, Path]]:
-    """A session, and a folder for its checkpoints."""
+    """Yields a session, and a folder for its checkpoints."""
     from outpost_tools.pipeline import session
 
     with tempfile.TemporaryDirectory() as name:
@@ -104,7 +104,8 @@ def spark_of() -> Iterator[tuple[SparkSession, Path]]:
 def to_noop(
     spark: SparkSession, log: Path, checkpoint: Path, buckets: int
 ) -> tuple[float, dict[str, float]]:
-    """(seconds, CPU seconds by process_tree's roles) of all segments through the source."""
+    """Returns (seconds, CPU seconds by process_tree's roles) for all segments through the
+    source."""
     before, begin = process_tree.roles(os.getpid()), time.perf_counter()
     frames = spark.readStream.format("outpost").option("path", str(log))
     frames = frames.option("maxbytesperbatch", 1 << 40).option("buckets", buckets).load()

@@ -1,14 +1,15 @@
-"""What a round costs beside what is there: 5,000 new readings beside 100,000, a million, ...
+"""What a round costs depending on what is already there: 5,000 new readings beside 100,000, a
+million, ...
 
     python host_tests/bench/pipeline_rounds.py [--rows 100000 1000000] [--days 1 400] [--rounds 7]
         [--cache FOLDER]
 
-For each size, tables are filled with that many readings of 1,000 boards over so many days, and
-compacted as a timer would; then rounds follow in one Spark session, each with 5,000 readings that
-are the next ones of all boards. Three rounds warm up, because the JVM still compiles what it has
-just loaded; printed is the median of the others, with the lowest and the highest: CPU seconds of
-driver, JVM and Python workers together for silver and for gold, and the driver's resident memory.
-`late`: the round's readings are one board's, in the middle of what is there; one round warms up.
+For each size, tables are filled with that many readings of 1,000 boards over that many days, and
+compacted as a timer would do. Then rounds follow in one Spark session, each with the next 5,000
+readings of all boards. Three rounds warm up, because the JVM still compiles what it has just
+loaded. Prints the median of the others, with the lowest and the highest: CPU seconds of driver, JVM
+and Python workers together for silver and for gold, and the driver's resident memory. `late`: the
+round's readings are one board's, in the middle of the existing ones; one round warms up.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Fleet:
         self._writer.seal()
 
     def send_late(self, number: int, messages: int) -> None:
-        """The outbox of a board that was away, in the middle of what is there."""
+        """Send the outbox of a board that was away, in the middle of the existing readings."""
         middle_s = self._time_s(self._sent // BOARDS // 2)
         for seq in range(messages):
             self._frame(f"late-{number}", f"{number:08x}", seq, middle_s + seq)
@@ -82,12 +83,13 @@ class Fleet:
 
 
 def cpu_s() -> float:
-    """Of this process and all below it, also those that have ended."""
+    """Returns the CPU seconds of this process and all its descendants, including those that have
+    ended."""
     return sum(process_tree.roles(os.getpid()).values())
 
 
 def round_s(spark, log: Path, tables_dir: Path) -> tuple[float, float]:
-    """(silver's, gold's) CPU seconds."""
+    """Returns (silver's, gold's) CPU seconds."""
     marks, write = [cpu_s()], gold.write
 
     def measured(*arguments, **named) -> None:
@@ -163,7 +165,7 @@ def main() -> None:
 
 
 def _run(what: str, folder: Path, *sizes: int) -> None:
-    """In a process with a Spark of its own."""
+    """Run in a separate process with its own Spark."""
     line = [sys.executable, __file__, f"--{what}", str(folder), *map(str, sizes)]
     subprocess.run(line, check=True)
 

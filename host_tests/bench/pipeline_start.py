@@ -1,5 +1,6 @@
-"""The first result of a small log: `outpost pipeline run` on 805 messages, with our start of Spark
-and with Spark's own. Seconds by the clock, and CPU seconds of the JVM and of all Pythons.
+"""The first result of a small log: `outpost pipeline run` on 805 messages, with our way of starting
+Spark and with Spark's own. Prints seconds by the clock, and CPU seconds of the JVM and of all
+Pythons.
 
     python host_tests/bench/pipeline_start.py [--messages 805] [--rounds 2]
 """
@@ -25,14 +26,14 @@ from pipeline_load import write_log  # noqa: E402
 _WAYS = {
     "ours": ({}, []),
     "Spark's": (
-        {"SPARK_SUBMIT_OPTS": "-XX:+UseG1GC"},  # which it takes on a machine of this kind
+        {"SPARK_SUBMIT_OPTS": "-XX:+UseG1GC"},  # its choice on a machine of this kind
         ["--conf", "spark.python.daemon.module=pyspark.daemon"],
     ),
 }
 
 
 def measured(log: Path, tables: Path, way: str) -> tuple[float, float, float]:
-    """(seconds, CPU seconds of Java, of Python)."""
+    """Returns (seconds, CPU seconds of Java, of Python)."""
     environment, options = _WAYS[way]
     line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", *options]
     line += ["--log", str(log), "--tables", str(tables)]

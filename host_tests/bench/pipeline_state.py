@@ -1,11 +1,11 @@
-"""How large the state of deduplication is, and that a replay of any age is recognised.
+"""How large the state of deduplication is, and whether a replay of any age is recognised.
 
     python host_tests/bench/pipeline_state.py [--messages 10000000] [--devices 1000] [--gaps 0.001]
 
 Drives the pipeline's own function (transforms.mark_streams) with Arrow batches of `--batch`
-messages, out of order, and weighs the state as the Parquet file that a run would write. The
-messages of the first batch come again at the end, as a board's 30-day-old outbox would: every one
-that was there is recognised, every one that was missing is taken in.
+messages, out of order, and measures the state as the Parquet file that a run would write. The
+messages of the first batch come again at the end, as from a board's 30-day-old outbox: every
+message that was there must be recognised, and every missing one taken in.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DAY_US = 86_400_000_000
 
 
 def batch(device: np.ndarray, seq: np.ndarray, number: int, received_us: int) -> pa.Table:
-    """One reading a message."""
+    """Returns one reading per message."""
     rows = len(device)
     columns = {
         "device": pc.binary_join_element_wise("board-", pa.array(device).cast(pa.string()), ""),
@@ -56,14 +56,14 @@ def batch(device: np.ndarray, seq: np.ndarray, number: int, received_us: int) ->
 
 
 class Taken:
-    """The state and the fingerprints, over batches."""
+    """The state and the fingerprints, across batches."""
 
     def __init__(self) -> None:
         self.state = schemas.STREAM.empty_table()
         self._known = np.zeros(0, np.uint64)
 
     def take(self, rows: pa.Table) -> int:
-        """How many messages were new. A repeat must be a duplicate, not a conflict."""
+        """Returns how many messages were new. A repeat must be a duplicate, not a conflict."""
         known = fingerprints.Known([self._known])
         marked = transforms.mark_streams(rows, self.state, known)
         assert not marked.conflicts.num_rows

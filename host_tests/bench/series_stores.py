@@ -1,9 +1,9 @@
-"""What a user would do with samples on littlefs: a file a sample, and a line appended and flushed.
-Erases a sample, and how many samples a filesystem of 256 KiB takes until it is full; the stores and
-the chip of littlefs_bench.py. MicroPython only; one JSON object a line.
+"""What a user would do with samples on littlefs: a file per sample, and a line appended and
+flushed. Measures erases per sample, and how many samples fit into a filesystem of 256 KiB; uses the
+stores and the chip of littlefs_bench.py. MicroPython only; one JSON object per line.
 
-In their favour: a sample is a line of text of 32 bytes with its time, and nothing checks it; of
-full filesystems nothing is kept back; files of the line store hold 400 samples.
+The stores are favoured: a sample is a line of text of 32 bytes with its time, and nothing checks
+it; full filesystems keep no reserve; files of the line store hold 400 samples.
 """
 
 import gc
@@ -24,7 +24,7 @@ STORES = (("file per sample", bench.FilePerMessage), ("append + flush", Lines))
 
 
 def filled(kind):
-    """Samples that fit."""
+    """Returns how many samples fit."""
     store = kind(UNIT_BYTES)
     seq = 0
     try:

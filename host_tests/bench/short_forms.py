@@ -1,13 +1,13 @@
-"""Short forms of what has a long target of its own, so that one `make bench` fills the whole table:
-sections of run_bench.py.
+"""Short forms of benches that have their own long target, so that one `make bench` fills the whole
+table: sections of run_bench.py.
 
     power_cuts     the hunt of `make power-loss`, fewer steps of each load
     collector      `make bench-collector`, one collector with confirmation, fewer messages
     segments       `make bench-pipeline`: sealed segments to Arrow
     spark          the same: through Spark's source into its sink that keeps nothing
 
-Rates of the last two are messages and rows a second on two processors, not ratios: compare them on
-one machine only.
+Rates of the last two are messages and rows per second on two processors, not ratios: compare them
+only on one machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from outpost_tools.common.errors import ToolError  # noqa: E402
 CUT_STEPS, CUT_SEEDS = 10, (101, 102)
 COLLECTOR_MESSAGES = 40_000
 SEGMENT_MESSAGES = 80_000
-# Many, since the start of a query takes some seconds, which count for little then.
+# Many, because the start of a query takes some seconds, which then matter little.
 SPARK_MESSAGES = 1_600_000
 _SEGMENT_BYTES = 2 << 20
 _LIMIT_S = 300
@@ -45,8 +45,8 @@ def _hunt(seed: int) -> tuple[int, int, int] | str:
 
 
 def power_cuts() -> dict:
-    """{cuts, second_cuts, duplicates, violations}: each program and erase cut five ways, one in
-    four a second time.
+    """Returns {cuts, second_cuts, duplicates, violations}: each program and erase cut five ways,
+    one in four a second time.
     """
     with ProcessPoolExecutor(len(CUT_SEEDS)) as pool:
         found = list(pool.map(_hunt, CUT_SEEDS))
@@ -69,7 +69,7 @@ def power_cuts() -> dict:
 
 
 def collector_block() -> dict:
-    """One run of collector_rate.py. Raises ToolError."""
+    """Does one run of collector_rate.py. Raises ToolError."""
     command = [
         sys.executable,
         str(HERE / "collector_rate.py"),
@@ -106,8 +106,8 @@ def collector(blocks: list[dict]) -> dict:
 
 
 def segments_block() -> dict:
-    """Rows a second from sealed segments to Arrow batches, by the clock and per CPU second, with
-    one process and with two.
+    """Returns rows per second from sealed segments to Arrow batches, by the clock and per CPU
+    second, with one process and with two.
     """
     with tempfile.TemporaryDirectory() as folder:
         rows = pipeline_rates.write_log(
@@ -135,8 +135,8 @@ def segments(blocks: list[dict]) -> dict:
 
 
 def spark() -> dict:
-    """Rows a second through Spark on two threads, as the job reads; one figure of a warm session,
-    so without a spread.
+    """Returns rows per second through Spark on two threads, as the job reads; one figure of a warm
+    session, so it has no spread.
     """
     with tempfile.TemporaryDirectory() as folder:
         rows = pipeline_rates.write_log(Path(folder), SPARK_MESSAGES, segment_bytes=4 << 20)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What the heap of size_report.py's two configurations consists of, and what single features take
-of it.
+"""The parts of the heap of size_report.py's two configurations, and how much of it single features
+take.
 
     .venv/bin/python host_tests/bench/size_parts.py [--write]
 
 Bytecode, code info and functions are counted as the 32-bit interpreter compiles the sources
-(`micropython -v -v`), names as it counts them itself; "the rest" is what its heap holds besides.
-A feature's figure: the functions that serve it alone, code and objects. Its lines in other
-functions, its fields and its names come on top: it is the least that the feature costs.
+(`micropython -v -v`), names as it counts them itself; "the rest" is everything else in its heap. A
+feature's figure: the functions that serve only this feature, code and objects. Its lines in other
+functions, its fields and its names are not included, so this is the least that the feature costs.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from outpost_tools.common.errors import ToolError
 
 FIRMWARE = size_report.REPOSITORY / "firmware"
 BASELINE = size_report.BASELINE.with_name("size_parts.csv")
-_BLOCK = 16  # bytes: what the heap is given out by, and a function's object
+_BLOCK = 16  # bytes: the allocation unit of the heap, and the size of a function's object
 _CODE = re.compile(
     r"^File (\S+), code block '(\S+)'.*\n"
     r"Raw bytecode \(code_info_size=(\d+), bytecode_size=(\d+)\)",
     re.M,
 )
-# What came after commit 4dc0c3b, of the modules that stay: set-up code is unloaded, and suspects.py
-# and shelf.py are loaded with what needs them.
+# Features added after commit 4dc0c3b, in modules that stay loaded: set-up code is unloaded, and
+# suspects.py and shelf.py are loaded together with what needs them.
 FEATURES = {
     "deadlines of every exchange, progress by bytes": (
         "session_base: _see _waited _moved_on _on_late _overdue part_written; session: _on_pong"
@@ -59,8 +59,8 @@ FEATURES = {
 
 @dataclass(frozen=True)
 class Function:
-    """One that stays in the heap. Bytes of its code info (names of arguments, line numbers) and of
-    its bytecode."""
+    """A function that stays in the heap. Bytes of its code info (names of arguments, line numbers)
+    and of its bytecode."""
 
     module: str
     name: str
@@ -74,7 +74,8 @@ class Function:
 
 
 def functions(loaded: list[str]) -> list[Function]:
-    """Of these modules ("outpost.client"). What runs once, modules and classes, is not there."""
+    """Returns the functions of these modules ("outpost.client"), without code that runs once:
+    modules and classes."""
     command = interpreters.find_micropython("i386")
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
@@ -97,7 +98,7 @@ def functions(loaded: list[str]) -> list[Function]:
 def parts(
     bench: size_report.Bench, configuration: size_report.Configuration
 ) -> tuple[dict[str, int], list[Function]]:
-    """Bytes by part, and the functions."""
+    """Returns bytes by part, and the functions."""
     points, loaded = bench.run(*configuration.modules, "=", configuration.instance)
     row = bench.row(configuration.modules, configuration.instance)
     names = []
@@ -121,8 +122,8 @@ def parts(
 
 
 def cost(code: list[Function], serving: str) -> int:
-    """Bytes of the functions that a line of FEATURES names, as far as the configuration has them.
-    Raises ToolError for one that nothing has."""
+    """Returns the bytes of the functions that a line of FEATURES names, as far as the configuration
+    has them. Raises ToolError for a function that does not exist."""
     wanted = {
         (module.strip(), name)
         for module, names in (part.split(":") for part in serving.split(";"))
@@ -139,7 +140,7 @@ def cost(code: list[Function], serving: str) -> int:
 
 
 def measured() -> list[tuple[str, str, int, int]]:
-    """(table, title, bytes of client alone, with outbox). Raises ToolError."""
+    """Returns (table, title, bytes of client alone, with outbox). Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         bench = size_report.Bench(FIRMWARE, Path(folder))
         (alone, code), (whole, more) = [parts(bench, one) for one in size_report.CONFIGURATIONS]

@@ -4,28 +4,28 @@ budget or the baseline.
 
     .venv/bin/python host_tests/bench/size_report.py [--write] [--frozen] [--firmware DIR]
 
---write: take the figures as the new baseline, and write README's tables from it.
---frozen (what `make size` says): measure a build with the firmware frozen in, too.
+--write: make the figures the new baseline, and write README's tables from it.
+--frozen (which `make size` sets): measure a build with the firmware frozen in, too.
 
-Measured are the .mpy files that `outpost flash` copies, line numbers and all, in the 32-bit
-interpreter for x86. Heap: what import leaves behind, one process a configuration, the whole
-configuration in it; single modules are imported in one process in the order of their dependencies,
-so that each row holds what comes with that module. One instance: what its construction leaves, with
-the buffers that size_instances.py states, buffers included. Which modules belong to a configuration
-is asked of the interpreter.
+Measures the .mpy files that `outpost flash` copies, with line numbers, in the 32-bit interpreter
+for x86. Heap: what import leaves, with one process per configuration that imports all of it; single
+modules are imported in one process in the order of their dependencies, so that each row has what
+that module adds. One instance: what its construction leaves, with the buffers that
+size_instances.py states, buffers included. The interpreter says which modules belong to a
+configuration.
 
-The interpreter keeps names in a pool that doubles when it is full, so bytes in use jump by up to a
-kilobyte, up or down, with a few names more, the program's own included (measured: 7,888 to 10,160
-bytes for one import). The figures count the places that are taken instead: 6 bytes a name and its
-text. What the interpreter said, free places and all, stands beside as "raw".
+The interpreter keeps names in a pool that doubles when it is full, so a few more names, also the
+program's own, can change the bytes in use by up to a kilobyte, up or down (measured: 7,888 to
+10,160 bytes for one import). So the figures count the used places: 6 bytes per name and its text.
+"raw" is the interpreter's own figure, free places included.
 
-Frozen: the same questions asked of an interpreter with the firmware's source frozen in
-(frozen_build.py, built here); code, names and constants are in ROM then, and the heap holds module
+Frozen: the same measurements with an interpreter that has the firmware's source frozen in
+(frozen_build.py, built here). Code, names and constants are then in ROM, and the heap holds module
 and class dictionaries, functions, instances and buffers.
 
-Not in the heap here: the machine code of `native` and `native_checksum` (the unix port maps it
-elsewhere; RP2 takes it from the heap, ESP32 from instruction RAM), its bytes are listed below the
-table. Baseline: host_tests/baselines/size.csv.
+Not in this heap: the machine code of `native`, `native_checksum` and `native_series` (the unix port
+maps it elsewhere; RP2 takes it from the heap, ESP32 from instruction RAM). Its bytes are listed
+below the table. Baseline: host_tests/baselines/size.csv.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Configuration:
     frozen_goal: int
 
 
-# Budgets: what was measured, and 2 %. Goals: what it is meant to come down to.
+# Budgets: the measured figures plus 2 %. Goals: the figures to reach.
 CLIENT = Configuration(
     "client alone (QoS 0 and 1)",
     ("client", "ram_outbox"),
@@ -93,8 +93,7 @@ ALL = Configuration(
     9_000,
 )
 CONFIGURATIONS = (CLIENT, ALL)
-# Each other file has a row "+", on top of ALL, but not these two: one takes the place of native,
-# the other that of the outbox.
+# Every other file has a row "+", on top of ALL. These replace native modules or the outbox instead.
 INSTEAD = ("portable", "portable_series", "ram_outbox")
 NATIVE = ("native", "native_checksum", "native_series")
 
@@ -106,7 +105,7 @@ class Row:
     mpy: int
     heap_import: int
     heap_instance: int | None = None
-    heap_raw: int | None = None  # import and instance, free places in the pool of names included
+    heap_raw: int | None = None  # import and instance, with the free places in the pool of names
     frozen: int | None = None  # heap of import and instance, when the firmware is frozen
 
     @property
@@ -114,18 +113,18 @@ class Row:
         return self.heap_import + (self.heap_instance or 0)
 
 
-# What a point prints: its name and bytes in use, then MicroPython's qstr_info().
+# The output of a point: its name and bytes in use, then MicroPython's qstr_info().
 _POINT = re.compile(
     r"^(\S+) (\d+)\nqstr pool: n_pool=\d+, n_qstr=(\d+), "
     r"n_str_data_bytes=(\d+), n_total_bytes=(\d+)",
     re.M,
 )
-_NAME_BYTES = 6  # of a name's place in the pool, on 32-bit: pointer, hash, length
+_NAME_BYTES = 6  # of a name's entry in the pool, on 32-bit: pointer, hash, length
 
 
 @dataclass(frozen=True)
 class Point:
-    """What the interpreter says at one moment."""
+    """What the interpreter reports at one moment."""
 
     in_use: int
     names: int
@@ -134,7 +133,7 @@ class Point:
 
     @property
     def heap(self) -> int:
-        """Bytes in use, with the places of the names that are there in place of the pools."""
+        """Returns the bytes in use, counting the entries of the names instead of the pools."""
         return self.in_use - (self.names_and_pools - self.name_text) + self.names * _NAME_BYTES
 
 
@@ -143,11 +142,11 @@ def points_of(printed: str) -> dict[str, Point]:
 
 
 def linked(folder: Path, places: dict[str, Path]) -> str:
-    """The path to import from `places`, bench/ and fakes/, by short names that stand in `folder`:
-    the interpreter runs there.
+    """Returns the path for imports from `places`, bench/ and fakes/, by short names in `folder`, in
+    which the interpreter runs.
 
-    Each module keeps its path in the heap, names are kept by the 128 bytes and found by their hash:
-    with whole names the figures would change with the place where the repository lies.
+    Each module keeps its path in the heap, and names are kept in units of 128 bytes and found by
+    their hash. With whole names the figures would depend on where the repository is.
     """
     places = places | {"s": HOST_TESTS / "bench", "k": HOST_TESTS / "fakes"}
     for name, place in places.items():
@@ -156,8 +155,8 @@ def linked(folder: Path, places: dict[str, Path]) -> str:
 
 
 def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -> str:
-    """What a module of bench/ prints when MicroPython runs it, with the folders `places` to import
-    from. Raises ToolError.
+    """Returns what a module of bench/ prints when MicroPython runs it with the folders `places` to
+    import from. Raises ToolError.
     """
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
@@ -171,17 +170,18 @@ def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -
 
 
 def _name(path: str) -> str:
-    """What a file is called in the tables: its module's name, which no other room has; a package's
-    own ends in a slash.
+    """Returns a file's name in the tables: its module's name, which no other room has; a package's
+    own name ends in a slash.
     """
     room, _, file = path.partition("/")
     return f"{room}/" if file == "__init__.py" or file == "__init__.mpy" else Path(file).stem
 
 
 class Bench:
-    """One firmware, compiled, and the interpreter; `frozen`: one with that firmware in it, or None.
+    """One firmware, compiled, and the interpreter; `frozen`: one with that firmware frozen in, or
+    None.
 
-    machine: of the interpreter; code: what mpy-cross calls it. sizes: bytes of .mpy by module.
+    machine: of the interpreter; code: mpy-cross's name for it. sizes: bytes of .mpy by module.
     """
 
     def __init__(
@@ -205,7 +205,8 @@ class Bench:
         self._command = command
 
     def run(self, *words: str, frozen: bool = False) -> tuple[dict[str, Point], list[str]]:
-        """The points of import_sizes.py by name, and the modules loaded. Raises ToolError."""
+        """Returns the points of import_sizes.py by name, and the loaded modules. Raises
+        ToolError."""
         command = self.frozen if frozen and self.frozen else self._command
         words = tuple(
             f"{self.rooms[word]}.{word}" if word in self.rooms else word for word in words
@@ -228,7 +229,7 @@ class Bench:
         return Row(mpy, end.heap - start.heap, one, raw, frozen)
 
     def _frozen_heap(self, modules: tuple[str, ...], instance: str) -> int | None:
-        """Import and instance; None where there is no frozen build."""
+        """Returns the heap of import and instance; None without a frozen build."""
         if not self.frozen:
             return None
         points, _ = self.run(*modules, *(["=", instance] if instance else []), frozen=True)
@@ -236,7 +237,7 @@ class Bench:
         return heap + (points["=instance"].heap - points["=ready"].heap if instance else 0)
 
     def _with_passing(self, loaded: list[str]) -> list[str]:
-        """With the modules that are imported in a function, used and unloaded: they are on the
+        """Adds the modules that are imported in a function, used and unloaded: they are on the
         board, but not in its heap.
         """
         sources = self.sources
@@ -248,7 +249,7 @@ class Bench:
         return sorted({*loaded, *passing})
 
     def in_order(self) -> list[str]:
-        """All files, each after those that it imports."""
+        """Returns all files, each after those that it imports."""
         wanted = {
             name: _imports(source) & self.sources.keys() for name, source in self.sources.items()
         }
@@ -266,8 +267,8 @@ class Bench:
 
 
 def _imports(source: str, everywhere: bool = False) -> set[str]:
-    """Modules of ours that a module imports: when it is imported itself, or everywhere, in its
-    functions too.
+    """Returns the modules of ours that a module imports: when it is imported itself, or everywhere,
+    also in its functions.
     """
     found: set[str] = set()
     tree = ast.parse(source)
@@ -281,8 +282,8 @@ def _imports(source: str, everywhere: bool = False) -> set[str]:
 
 
 def measure(bench: Bench) -> dict[str, Row]:
-    """A row a file, `= ` a configuration, `+ ` what a further file costs, with all that it brings
-    along.
+    """Returns a row per file; `= ` per configuration; `+ ` what a further file costs, with
+    everything that it imports.
     """
     order = bench.in_order()
     points, _ = bench.run(*order)
@@ -316,7 +317,7 @@ def measure(bench: Bench) -> dict[str, Row]:
 
 
 def show(rows: dict[str, Row], known: dict[str, Row]) -> list[str]:
-    """Prints the table, with the change against the baseline; returns what has grown."""
+    """Prints the table, with the change from the baseline; returns what has grown."""
     print(f"{'file':<40}{'.mpy':>16}{'heap, import':>16}{'one instance':>14}{'frozen, both':>14}")
     grown = []
     for name, row in rows.items():
@@ -343,7 +344,7 @@ def _pairs(row: Row, old: Row) -> list[tuple[int, int]]:
 
 
 def budgets(rows: dict[str, Row]) -> list[str]:
-    """Prints what stands against budget and goal; returns what is above its budget."""
+    """Prints figures, budgets and goals; returns what exceeds its budget."""
     heads = (".mpy", "budget", "heap", "budget", "goal", "raw", "frozen", "goal")
     print(f"\n{'':<38}" + "".join(f"{head:>9}" for head in heads))
     over = []
@@ -396,7 +397,7 @@ def write_baseline(rows: dict[str, Row]) -> None:
 
 
 def frozen_interpreter(firmware: Path) -> list[str] | None:
-    """None where it cannot be built: then the report says so, and has no such column."""
+    """Returns None if it cannot be built; the report then says so, and has no such column."""
     try:
         return frozen_build.interpreter(firmware)
     except frozen_build.Unobtainable as error:

@@ -88,7 +88,7 @@ def test_the_heap_of_a_publish_is_what_stays_and_the_most_within():
         kept = []
 
         def publish(self, qos):
-            # the first publish has a peak of its own
+            # the first publish has its own peak
             self.kept.append(bytes(50_000 if self.kept else 200_000)[:1000])
 
     net, peak = peer_cells_cpython.heap(Keeping(), 1, COUNT)
@@ -119,7 +119,7 @@ def test_minimqtt_writes_three_times_and_waits_for_nagle(with_minimqtt):
         and row["qos1_heap"][1] > 0
     )
     found = peers.in_turns(one, port, 1, COUNT, 3, ("raw", *peers_cpython.NAMES))
-    # without TCP_NODELAY it waits for an ACK, 40 ms and more
+    # without TCP_NODELAY it waits for an ACK, 40 ms or more
     assert found["minimqtt"]["qos1"][0] < 40 < found["minimqtt+"]["qos1"][0]
     assert found["minimqtt+"]["reconnect"][0] > 0
 

@@ -1,6 +1,6 @@
 # cpython-only: the benchmarks' own arithmetic
 """What the benchmarks conclude from their figures: the spread, the growth, the table of goals, and
-two runs beside each other.
+the comparison of two runs.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ import spread
 
 @pytest.mark.parametrize(("blocks", "rank"), [(3, 1), (5, 1), (5, 2), (7, 2)])
 def test_the_probability_is_that_of_all_orders(blocks, rank):
-    """Every way to share 2 x blocks places between the two runs is equally likely."""
+    """Every way to distribute 2 x blocks places between the two runs is equally likely."""
     hits = ways = 0
     for first in itertools.combinations(range(2 * blocks), blocks):
         second = sorted(set(range(2 * blocks)) - set(first))
@@ -128,7 +128,7 @@ def test_flat_and_linear_are_told_from_growth():
         f"RAM__payload_{n}": count
         for n, count in ((16, 20_000), (256, 12_000), (4096, 20_000), (16359, 25_000))
     }
-    assert said(**bent)["message in RAM, by payload"] is False  # less than a copy, but no line
+    assert said(**bent)["message in RAM, by payload"] is False  # less than a copy, but not a line
     steeper = {f"RAM__payload_{n}": 9000 + 28 * n for n in (16, 256, 4096, 16359)}
     assert said(**steeper)["message in RAM, by payload"] is False
 

@@ -1,6 +1,6 @@
 # cpython-only: drives the interpreters from outside
-"""The benchmarks' programs on tiny runs: Outpost's promises hold in their cells, tables and page
-build. Figures: `make bench`.
+"""The benchmarks' programs on tiny runs: Outpost's promises hold in their cells; tables and page
+can be built. Figures: `make bench`.
 """
 
 import json

@@ -1,5 +1,5 @@
 # cpython-only: starts mosquitto
-"""What the page of brokers says that mosquitto drops, seen."""
+"""Observes what the page of brokers says that mosquitto drops."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # cpython-only: it traces MicroPython from outside
-"""The instruction counter counts, the same twice; and what a publish takes has not grown."""
+"""The instruction counter counts, twice the same; and the count of a publish has not grown."""
 
 import os
 
@@ -27,7 +27,7 @@ for count in (0, 100, 100, 300):
     if count == 100:
         assert marks.write(b"no mark") == 7
 """
-GROWN = 1.05  # of the baseline: more is a fault, less a reason to take a new baseline
+GROWN = 1.05  # of the baseline: more is a fault, less is a reason to take a new baseline
 
 
 @pytest.fixture
@@ -40,6 +40,7 @@ def micropython() -> list[str]:
     return command
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("architecture", ["i386", "amd64"])
 def test_counts_are_the_same_twice_and_grow_with_the_work(micropython, architecture, tmp_path):
     script = tmp_path / "program.py"

@@ -1,5 +1,5 @@
 # cpython-only: Arrow, /proc
-"""What pipeline_growth.py rests on: a wrong table is reported, memory and CPU of a whole tree of
+"""The basis of pipeline_growth.py: a wrong table is reported, and memory and CPU of a whole tree of
 processes are seen.
 
 The comparison itself takes three starts of Spark: GROWTH=1 runs it here at its smallest.
@@ -35,7 +35,7 @@ NO_LIMITS = {"limit_s": 120, "memory_limit": 1 << 40}
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """(folder with segments and JSON lines, truth, what pandas made of them)."""
+    """Returns (folder with segments and JSON lines, truth, the output of pandas)."""
     folder = tmp_path_factory.mktemp("growth")
     truth = pipeline_growth.load(folder / "messages", 9000)
     target = folder / "pandas"

@@ -71,7 +71,7 @@ def test_the_entropy_is_that_of_the_changes():
 
 
 def test_the_end_of_a_series_does_not_count_against_its_full_records():
-    """What is left of the last record's room: a quarter of all here."""
+    """The unused room of the last record: a quarter of everything here."""
     one = RealSeries("climate", CLIMATE.columns, CLIMATE.rows[:1000])
     run = series_bytes.series(one, 0, 2032)
     samples, end = run.whole

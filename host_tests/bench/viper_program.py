@@ -1,4 +1,4 @@
-"""A program of NOR flash by machine code: bits only fall, so that 0xFF leaves what stands there.
+"""Programs NOR flash in machine code: bits can only fall, so 0xFF leaves the old content.
 MicroPython only.
 """
 

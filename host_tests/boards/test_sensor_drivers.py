@@ -409,6 +409,18 @@ class TestHeap(unittest.TestCase):
                     taken = gross(driver.read) - own
                     self.assertTrue(taken <= 0, name + " " + str((temperature, taken)))
 
+    def test_nor_does_one_at_the_end_of_the_range(self):
+        """Whose product would need more than 30 bits: 130 degrees."""
+        if sys.implementation.name != "micropython":
+            raise unittest.SkipTest("the heap exists only in MicroPython")
+        wiring = Wiring()
+        wiring.chips[0x44] = Commanded(with_checksums(0xFFFF, 0xFFFF))
+        with Installed(wiring) as desk:
+            for name in ("sht3x", "sht4x"):
+                driver = desk.sensor(driver=name, **BUS).open()
+                driver.read()
+                self.assertEqual((name, gross(driver.read)), (name, 0))
+
 
 def gross(call):
     gc.collect()

@@ -11,7 +11,7 @@ from board import Board
 @pytest.mark.parametrize(
     "orders, said",
     [
-        ("{", "no JSON"), ("[1]", "an object is needed"), ("7", "an object is needed"),
+        ("{", "not JSON"), ("[1]", "must be an object"), ("7", "must be an object"),
         ('{"seed": "x"}', "key 'seed' must be like 0"),
         ('{"sleeps": 1}', "key 'sleeps' must be like True"),
         ('{"stop_file": null}', "key 'stop_file' must be like ''"),

@@ -1,5 +1,5 @@
-"""A client over RAM flash and a fake stream, driven step by step: what tests of the client, the
-session and the heap share.
+"""A client over RAM flash and a fake stream, driven step by step. Tests of the client, the session
+and the heap share it.
 """
 
 from fake_flash import flash_in_ram
@@ -31,13 +31,13 @@ def puback(packet_id):
 
 
 def confirmation(seq, stream=STREAM):
-    """The collector's word as the server sends it: PUBLISH, QoS 0, RETAIN."""
+    """The collector's confirmation as the server sends it: PUBLISH, QoS 0, RETAIN."""
     body = b"\x00" + bytes([len(WORD)]) + WORD + stream + b" " + str(seq).encode()
     return b"\x31" + bytes([len(body)]) + body
 
 
 def queued(seq, packet_id):
-    """The collector's word from the queue of the session: PUBLISH, QoS 1."""
+    """The collector's confirmation from the queue of the session: PUBLISH, QoS 1."""
     word = STREAM + b" " + str(seq).encode()
     body = b"\x00" + bytes([len(WORD)]) + WORD + bytes([packet_id >> 8, packet_id & 0xFF]) + word
     return b"\x32" + bytes([len(body)]) + body
@@ -69,7 +69,7 @@ def publishes(data):
 
 class Bench:
     """mode: "broker", "collector", "queued" (collector mode without retained messages), "streaming"
-    or "exactly once" (QoS 2). options: further ones of the session. now_ms moves by 10 with each
+    or "exactly once" (QoS 2). options: more options of the session. now_ms advances by 10 with each
     poll.
     """
 
@@ -91,7 +91,7 @@ class Bench:
         self.session_options.update(options or {})
         self.now_ms = 0
         self.links = 0
-        self.early = []  # what was published while connecting
+        self.early = []  # the messages published while connecting
         self.stream_options = stream_options
         self.flash = flash or flash_in_ram(blocks, 256)
         if not flash:
@@ -99,7 +99,7 @@ class Bench:
         self.boot()
 
     def boot(self):
-        """Power on: everything in RAM is new."""
+        """Power on: all RAM state is new."""
         self.outbox = self.outbox_class(self.flash)
         assert self.outbox.mount() == 0
         kind = KINDS[self.mode]
@@ -120,7 +120,7 @@ class Bench:
         return self
 
     def connect(self, connack=CONNACK, word=None):
-        """Through CONNACK (and SUBACK, and the retained word)."""
+        """Connect: through CONNACK, and in collector mode SUBACK and the confirmation `word`."""
         for _ in range(8000):
             self.poll()
             if self.stream and not self.stream.closed:
@@ -144,7 +144,8 @@ class Bench:
         return self
 
     def sent(self, polls=40):
-        """What the client publishes in the next polls, after what it published since CONNACK."""
+        """Returns what the client publishes in the next polls, and what it published since
+        CONNACK."""
         early, self.early = self.early, []
         return early + publishes(self.poll(polls).stream.take())
 
@@ -159,7 +160,7 @@ class Bench:
 
 
 def acknowledged(bench, *payloads):
-    """Publish with a Bench, and let the server acknowledge all."""
+    """Publish with a Bench, and let the server acknowledge everything."""
     bench.publish(*payloads)
     while bench.session.base < bench.outbox.next_seq:
         for packet_id, _, _ in bench.sent():

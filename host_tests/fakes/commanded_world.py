@@ -26,18 +26,18 @@ class Reset(BaseException):
 
 
 class Server:
-    """A broker with one persistent session. offers: the commands that it keeps, [payload, was sent
-    before]; messages: what came on /data; told: on /answer."""
+    """A broker with one persistent session. offers: the commands that it keeps, [payload, whether
+    it was sent before, flags]; messages: what arrived on /data; told: what arrived on /answer."""
 
     def __init__(self):
         self.offers, self.messages, self.told, self.told_raw = [], [], [], []
         self.has_session = False
-        self.kill_in = 0  # writes of a client; then it is killed, and back at once
+        self.kill_in = 0  # at this write of a client, counted from now, the broker is killed
         self.kills = 0
         self.on_kill = None
 
     def killed(self):
-        """Counts a write. True: now; on_kill says what is lost."""
+        """Count a write. True: the broker is killed now; on_kill decides what it loses."""
         self.kill_in -= 1
         if self.kill_in:
             return False
@@ -128,7 +128,7 @@ class Stream:
 
 
 def records_of(payload):
-    """Of a series, too: its key and samples."""
+    """Returns the records of a payload; for a series, its key and samples."""
     if payload[0] != 0xF5:
         return json.loads(payload)
     found = series_samples.read(payload)
@@ -144,8 +144,8 @@ class Sensor:
 
 class World:
     """folder: the board's files. A power cut: file_cut, before the n-th change of a file, or
-    flash.cut_at and flash.cut_mode; 0: none. power_ms: of a life, then the power goes. quiet_ms:
-    nothing happens for so long, and the life ends by itself."""
+    flash.cut_at and flash.cut_mode; 0: none. power_ms: after this time of a life the power goes.
+    quiet_ms: after this time without an event the life ends by itself."""
 
     quiet_ms, ends_by_itself = 1500, True
     power_ms = 1 << 40
@@ -157,7 +157,7 @@ class World:
         self.file_operations = self.file_cut = 0
         self.is_reachable = True
         self.has_clock = True
-        self.ends, self.left_doing = [], []  # of each life; Note.doing at that moment
+        self.ends, self.left_doing = [], []  # of each life; Note.doing at its end
         given = {
             "device_id": "board-1", "broker_host": "good", "mode": "broker", "outbox_blocks": 8,
             "interval_ms": 60_000, "commands": True, **settings,
@@ -179,7 +179,7 @@ class World:
         return wrapped
 
     def live(self):
-        """One life. How it ended: "reset", "asleep", "cut", or what main() said."""
+        """Run one life. Returns how it ended: "reset", "asleep", "cut", or what main() returned."""
         saved = os.rename, os.remove
         before = os.getcwd()
         os.chdir(self.folder)
@@ -202,7 +202,7 @@ class World:
         return end
 
     def live_on(self, most=20):
-        """Lives until one ends by itself, or asleep with nothing left to do."""
+        """Run lives until one ends by itself, or asleep with nothing left to do."""
         for _ in range(most):
             end = self.live()
             if end == "over" or (end == "asleep" and not self.server.offers):
@@ -210,7 +210,7 @@ class World:
         raise AssertionError(self.ends)
 
     def load(self):
-        """main.py as a module."""
+        """Import main.py as a module."""
         stand_in = types.ModuleType("board")
         stand_in.Board = lambda: Board(self)
         sys.modules["board"] = stand_in
@@ -229,12 +229,12 @@ class World:
         main.on_trial = main.settle_update()
         return main.main() or "over"
 
-    # --- What came of it ---
+    # --- Results ---
 
     def interrupted(self):
-        """{(what, id): lives that ended in the middle of it}. AssertionError for a reset that no
-        command asked for, or one that was done although the command had had its own: the first end
-        of a life is the reset, or a cut in its place, and what follows can only be cuts."""
+        """Returns {(what, id): how the lives ended that were interrupted in it}. AssertionError for
+        a reset that no command requested, or a second one for the same command: the first end of a
+        life must be the reset, or a cut in its place, and any later end a cut."""
         found = {}
         for end, doing in zip(self.ends, self.left_doing, strict=True):
             if doing:
@@ -250,7 +250,7 @@ class World:
         return json.loads((self.folder / "settings.json").read_text())
 
     def answers(self):
-        """{id: [(result, what, why)]}, each message of a number once."""
+        """Returns {id: [(result, what, why)]}, counting each message number once."""
         found, seen = {}, {}
         for records in self.server.messages:
             head = records[0]
@@ -274,7 +274,7 @@ class Board:
         self.sensors = [Sensor()]
 
     def __getattr__(self, name):
-        """What has nothing to do here."""
+        """The methods that do nothing here."""
         if name in (
             "begin", "started", "feed_watchdog", "published", "stopped", "keep_time",
             "release_watchdog",
@@ -313,7 +313,7 @@ class Board:
             clock.set(_DAY, _MS, now_ms)
 
     def idle(self, client):
-        """Time passes only here: more of it on trial, which takes minutes."""
+        """Time passes only here."""
         state = len(self._world.server.offers)
         if state != self._known:
             self._known, self._quiet_since_ms = state, self._world.now_ms

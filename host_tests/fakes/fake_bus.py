@@ -1,7 +1,7 @@
 """A bus and pins as fakes of `machine`, with chips that answer as their data sheets say.
 
-What the port's classes have under a public name, the fakes may have, and nothing else
-(test_fakes.py). Tests put chips on `Wiring`, and take them off.
+The fakes have no public name that the port's classes lack (test_fakes.py). Tests add chips to
+`Wiring` and remove them.
 """
 
 import errno
@@ -9,15 +9,20 @@ import sys
 
 
 class Wiring:
-    """What is connected. chips: {address: chip}; levels, millivolts: {pin: value}.
+    """What is connected. chips: {address: chip}; levels, millivolts: {pin: value}; serial: {rx pin:
+    sensor}.
 
-    handlers: {pin: what its driver wants to be called at an edge}; buses: how many were made. adc:
-    the class of the port, RP2's when none is given.
+    handlers: {pin: callable that its driver registered for an edge}; lines: {pin: callable that
+    gets the level that the board drives, or None, and returns what the board reads};
+    may_interrupt: interrupts are not switched off; buses: how many were constructed. adc: the
+    port's class; RP2's by default.
     """
 
     def __init__(self, adc=None):
         self.adc = adc or FakeWiredAdc
         self.chips, self.levels, self.millivolts, self.handlers = {}, {}, {}, {}
+        self.serial, self.lines = {}, {}
+        self.may_interrupt = True
         self.buses = 0
         self.now_ms = 0
 
@@ -57,6 +62,30 @@ class FakeI2C:
         copy(buf, self._wiring.chip(address).get(register, len(buf)))
 
 
+class FakeUart:
+    """Has a timeout of 0, the port's default. What it sends reaches the sensor at once."""
+
+    def __init__(self, sensor):
+        self._sensor = sensor
+
+    def any(self):
+        return self._sensor.any() if self._sensor else 0
+
+    def readinto(self, buf, nbytes=None):
+        """As on the port: None if nothing has arrived."""
+        count = min(self.any(), len(buf) if nbytes is None else nbytes)
+        at = 0
+        while at < count:
+            buf[at] = self._sensor.byte()
+            at += 1
+        return count or None
+
+    def write(self, buf):
+        if self._sensor:
+            self._sensor.write(buf)
+        return len(buf)
+
+
 def copy(target, source):
     at = len(target)
     while at:
@@ -65,13 +94,18 @@ def copy(target, source):
 
 
 class FakeWiredPin:
-    IN, PULL_UP, PULL_DOWN, IRQ_FALLING, IRQ_RISING = 0, 1, 2, 4, 8
+    IN, PULL_UP, PULL_DOWN, OUT, IRQ_FALLING, IRQ_RISING = 0, 1, 2, 3, 4, 8
     _wiring = None
 
-    def __init__(self, number, mode=-1, pull=-1):
+    def __init__(self, number, mode=-1, pull=-1, value=None):
         self._number, self._pull = number, pull
+        if mode == self.OUT:
+            self.value(value)
 
-    def value(self):
+    def value(self, level=None):
+        line = self._wiring.lines.get(self._number)
+        if line:
+            return line(level)
         idle = 1 if self._pull == self.PULL_UP else 0
         return self._wiring.levels.get(self._number, idle)
 
@@ -80,7 +114,7 @@ class FakeWiredPin:
 
 
 class FakeWiredAdc:
-    """RP2's: 3.3 V are 65,535."""
+    """RP2's ADC: 3.3 V read as 65,535."""
 
     _wiring = None
 
@@ -92,7 +126,7 @@ class FakeWiredAdc:
 
 
 class FakeWiredAdcEsp32(FakeWiredAdc):
-    """ESP32's, whose range ends at 0.95 V until it is asked for more."""
+    """ESP32's ADC, whose range ends at 0.95 V unless a wider one is set."""
 
     ATTN_11DB = 3
     _most_mv = 950
@@ -119,6 +153,18 @@ class FakeWiredMachine:
     def SoftI2C(self, scl, sda, freq):  # noqa: N802
         return self.I2C(-1, scl, sda, freq)
 
+    def disable_irq(self):
+        was, self._wiring.may_interrupt = self._wiring.may_interrupt, False
+        return was
+
+    def enable_irq(self, state):
+        self._wiring.may_interrupt = state
+
+    def UART(self, number, baudrate, tx, rx):  # noqa: N802
+        self._wiring.buses += 1
+        assert baudrate == 9600
+        return FakeUart(self._wiring.serial.get(rx._number))
+
 
 class FakeDriverTime:
     """`time`, as far as drivers use it."""
@@ -130,14 +176,14 @@ class FakeDriverTime:
         return self._wiring.now_ms
 
     def ticks_diff(self, a, b):
-        return (a - b + 0x20000000 & 0x3FFFFFFF) - 0x20000000  # of 32 bits
+        return (a - b + 0x20000000 & 0x3FFFFFFF) - 0x20000000  # as on 32 bits
 
     def sleep_ms(self, ms):
         self._wiring.now_ms += ms
 
 
 class Registers:
-    """A chip of registers. values: {number: byte}; absent ones are 0."""
+    """A chip with registers. values: {number: byte}; all others are 0."""
 
     def __init__(self, values):
         self.values = bytearray(256)
@@ -166,8 +212,8 @@ def bme280():
 
 
 class Bosch(Registers):
-    """BME280 or BMP280. calibration: 12 words, then those of the humidity, as the data sheet names
-    them. measured: raw pressure, temperature, humidity."""
+    """BME280 or BMP280. calibration: 12 words, then those of the humidity, in the data sheet's
+    order. measured: raw pressure, temperature, humidity."""
 
     def __init__(self, chip_id, words, measured, humidity=None):
         values = {0xD0: chip_id}
@@ -190,14 +236,14 @@ class Bosch(Registers):
         self.set(0xFD, bytes((humidity >> 8, humidity & 255)))
 
     def reads(self):
-        """Those of one reading: what the fake itself takes of the heap."""
+        """Do the register reads of one reading, to measure what the fake itself allocates."""
         self.get(0xF3, 1)
         self.get(0xF7, 8)
 
 
 class Commanded:
-    """A chip that answers the same bytes to its command, as SHT3x, SHT4x, AHT20. commands: those it
-    was sent."""
+    """A chip that answers its command with the same bytes each time, such as SHT3x, SHT4x or AHT20.
+    commands: the different ones that it received."""
 
     def __init__(self, data):
         self.data, self.commands = data, []
@@ -211,7 +257,7 @@ class Commanded:
 
 
 class Installed:
-    """with Installed(wiring): drivers find the fakes. modules: more of them, by name."""
+    """`with Installed(wiring)`: drivers find the fakes. modules: further fakes, by name."""
 
     def __init__(self, wiring, **modules):
         modules["machine"] = FakeWiredMachine(wiring)
@@ -220,22 +266,27 @@ class Installed:
         self.ticks_ms = self._time.ticks_ms
 
     def __enter__(self):
-        from support import sensor_bus
+        from support import sensor_bus, sensor_uart
 
         sensor_bus._open.clear()
+        sensor_uart._open.clear()
+        self._kept_time, sensor_uart.time = sensor_uart.time, self._time
         for name, module in self._modules.items():
             self._kept[name] = sys.modules.get(name)
             sys.modules[name] = module
         return self
 
     def __exit__(self, *error):
+        from support import sensor_uart
+
+        sensor_uart.time = self._kept_time
         for name, module in self._kept.items():
             sys.modules.pop(name)
             if module:
                 sys.modules[name] = module
 
     def sensor(self, **given):
-        """A SensorFile, its driver on the fakes' clock."""
+        """Returns a SensorFile whose driver uses the fakes' clock."""
         from support.sensor_file import SensorFile
 
         found = SensorFile(given)

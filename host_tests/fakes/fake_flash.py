@@ -1,5 +1,5 @@
-"""The chip of boards/UNIX over RAM, for tests: a power cut raises PowerCut, and the device is then
-mounted again.
+"""The chip of boards/UNIX in RAM, for tests. A power cut raises PowerCut; afterwards the device can
+be mounted again.
 """
 
 import io
@@ -8,9 +8,7 @@ from nor_flash import BLOCK_BYTES, NorFlash
 
 
 class PowerCut(BaseException):
-    """Not an Exception, so that no handler of the firmware can catch what a real power cut would
-    not let it.
-    """
+    """Not an Exception, so that no handler of the firmware can catch it."""
 
 
 def flash_in_ram(blocks, unit_bytes=1, image=None):
@@ -25,6 +23,6 @@ def _cut(operation, mode):
 
 
 def image_of(flash):
-    """All bytes of the chip."""
+    """Returns all bytes of the chip."""
     flash._file.seek(0)
     return flash._file.read()

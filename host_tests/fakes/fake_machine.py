@@ -1,9 +1,9 @@
 """The ports' `machine`, `rp2`, `esp32` and `time` modules as fakes, and a board.py loaded over
 them.
 
-What a module or object of the port has under a public name, its fake may have, and nothing else
-(test_fakes.py compares them with the port's stubs): a program that asks for more fails here as on
-the board. What tests look at and set is in `Chip`.
+A fake has no public name that its module or object of the port lacks (test_fakes.py compares them
+with the port's stubs), so a program that asks for more fails here as on the board. Tests read and
+set the fields of `Chip`.
 """
 
 import gc
@@ -24,12 +24,12 @@ _RP2_LONGEST_WDT_MS = 8388
 
 
 class Reset(BaseException):
-    """machine.reset(): not an Exception, so that no handler goes on after it."""
+    """machine.reset(): not an Exception, so that no handler continues after it."""
 
 
 class Chip:
-    """What the tests see and set. words, rtc_memory: left alone by a reset, so hand the chip to the
-    next start's Bench.
+    """The state that tests read and set. A reset keeps words and rtc_memory, so pass the chip to
+    the next start's Bench.
     """
 
     def __init__(self, ticks):
@@ -44,7 +44,7 @@ class Chip:
         self.seconds = 0  # of the port's time()
 
     def word(self, address):
-        """One that was never written is as if by chance."""
+        """A word that was never written has a random-looking value."""
         return self.words.get(address, 0xDEADBEEF)
 
     def feed(self):
@@ -62,7 +62,7 @@ class FakePin:
 
 
 class FakeAdcRp2:
-    """Of a channel, or of a pin."""
+    """The ADC of a channel, or of a pin."""
 
     CORE_TEMP = 4
 
@@ -84,7 +84,7 @@ class FakeAdcEsp32:
 
     def read_uv(self):
         if self._range != self.ATTN_11DB:
-            return 950_000  # the top of the range that it starts with
+            return 950_000  # the top of its initial range
         return 1_650_000
 
 
@@ -125,7 +125,7 @@ class FakeRtcEsp32(FakeRtcRp2):
 
 
 class FakeMachine:
-    """What both ports have."""
+    """What both ports have in common."""
 
     Pin = FakePin
 
@@ -144,7 +144,7 @@ class FakeMachine:
         return b"12345678"
 
     def lightsleep(self, ms):
-        """An interrupt ends a long one early; so would the watchdog."""
+        """An interrupt ends a long sleep early, as the watchdog would."""
         if ms > 4_294_967:
             raise ValueError("sleep too long")
         self._chip.slept_ms += ms - ms // 3
@@ -182,8 +182,8 @@ class FakeMachineEsp32(FakeMachine):
 
 
 class FakeTime:
-    """gmtime() for a fixed answer is enough: what day it is, the clock's tests know. Seconds must
-    fit into a signed word: `rigs/test_rp2_parts.py`.
+    """gmtime() has a fixed answer, because the clock's tests cover dates. Seconds must fit into a
+    signed word: `rigs/test_rp2_parts.py`.
     """
 
     def __init__(self, chip, first_year):
@@ -200,7 +200,7 @@ class FakeTime:
 
 
 class FakeBlockDevice:
-    """flash: NorFlash, whose own names a port's device does not have."""
+    """flash: a NorFlash, whose own names a port's device does not have."""
 
     def __init__(self, flash):
         self._flash = flash
@@ -224,7 +224,7 @@ class FakeRp2:
 
 
 class FakePartition(FakeBlockDevice):
-    """A partition, and the type: MicroPython's static find() is asked of the type."""
+    """A partition, and its type, because MicroPython calls the static find() on the type."""
 
     TYPE_DATA = 1
 
@@ -240,7 +240,7 @@ class FakePartition(FakeBlockDevice):
 
 
 class FakeEsp32:
-    """The first ESP32. label: of the partition that flash is."""
+    """The first ESP32. label: of the partition that holds the flash."""
 
     def __init__(self, flash, label):
         self.Partition = FakePartition(flash, label)
@@ -250,7 +250,7 @@ class FakeEsp32:
 
 
 class FakeEsp32WithSensor:
-    """S3 and C3, which measure their temperature in another way."""
+    """S3 and C3, which measure their temperature differently."""
 
     def __init__(self, flash, label):
         self.Partition = FakePartition(flash, label)
@@ -263,7 +263,7 @@ class FakeEsp32WithSensor:
 
 
 class Filesystem:
-    """The board's littlefs, mounted where it pins its blocks; nothing on the other boards."""
+    """The board's littlefs, mounted if the board pins its blocks; does nothing on other boards."""
 
     def __init__(self, name, flash):
         self._raw = FakeBlockDevice(flash) if PORTS[name] is RP2 else None
@@ -283,7 +283,7 @@ class Filesystem:
 
 
 def modules_of(name, chip, flash, radio, label="outbox"):
-    """The port's modules, by name, of a kind of board."""
+    """Returns the port's modules for a kind of board, by name."""
     is_rp2 = PORTS[name] is RP2
     esp32 = FakeEsp32 if name == "ESP32_GENERIC" else FakeEsp32WithSensor
     return {
@@ -296,7 +296,8 @@ def modules_of(name, chip, flash, radio, label="outbox"):
 
 
 def flash_of(name):
-    """Erased: 8 blocks of a partition, or on RP2 64 of a littlefs in which it can pin some."""
+    """Returns an erased chip: 8 blocks of a partition, or on RP2 64 blocks, in whose littlefs it
+    can pin some."""
     return flash_in_ram(64, 256) if PORTS[name] is RP2 else flash_in_ram(8)
 
 
@@ -305,10 +306,10 @@ def _nothing(settings):
 
 
 class Bench:
-    """A board with everything faked below board.py. label: of the ESP32's partition that flash is.
+    """A board on which everything below board.py is faked. label: of the ESP32's flash partition.
 
-    board.py and main.py are imported from where the firmware is: from the sources, or as `outpost
-    flash` copies them. module: board.py; board: its Board, not open yet.
+    board.py and main.py are imported from where the firmware is: from the sources, or from the
+    copies that `outpost flash` makes. module: board.py; board: its Board, not open yet.
     """
 
     def __init__(self, name, flash, label="outbox", ticks=None, chip=None):
@@ -330,26 +331,25 @@ class Bench:
         self.board = self.module.Board()
 
     def main(self):
-        """firmware/main.py's functions, with this board as its `board`."""
+        """Returns firmware/main.py as a module, with this board as its `board`."""
         self._fakes["board"] = self.module
         main = self._fresh("main", "/firmware")
         main.board = self.board
         return main
 
     def open(self, settings):
-        """The board, open but for its outbox: CPython has no littlefs to pin blocks in."""
+        """Open the board without its outbox, because CPython has no littlefs in which to pin
+        blocks."""
         self.board._open_outbox = _nothing
         return self.board.open(settings)
 
     def build(self, settings):
-        """The board opened, and what main.py makes of it: the station."""
+        """Open the board. Returns the station that main.py builds."""
         self.board.open(settings)
         return self.main().build(settings)
 
     def _fresh(self, name, folder):
-        """The module from that folder, imported as if nobody had before, with the fakes in place of
-        the port's modules.
-        """
+        """Import the module from that folder again, with the fakes as the port's modules."""
         names = list(self._fakes) + [name]
         kept = {other: sys.modules[other] for other in names if other in sys.modules}
         sys.modules.update(self._fakes)

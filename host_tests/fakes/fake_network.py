@@ -34,7 +34,7 @@ ESP32 = {
 
 
 class Ticks:
-    """Time that passes only when a test, or sleep_ms(), says so. Counts the longest sleep."""
+    """Time that passes only when a test or sleep_ms() moves it. Records the longest sleep."""
 
     def __init__(self):
         self.ms = 0x3FFFFF00  # it wraps soon
@@ -49,27 +49,26 @@ class Ticks:
 
 
 class Radio:
-    """What is behind network.WLAN. numbers: RP2 or ESP32. fate: the key of numbers that connect()
-    ends in, `after_ms`.
+    """The state behind network.WLAN. numbers: RP2 or ESP32. fate: how connect() ends, as a key of
+    numbers, `after_ms`.
 
-    A radio that fails does so as the ports do (extmod/network_cyw43.c and
-    ports/esp32/network_wlan.c of MicroPython 1.25, cyw43_ctrl.c of its driver). failing_starts:
-    that many starts fail from now on. RP2: active(True) returns and reads as True, connect() raises
-    EPERM, and disconnect() starts the chip once more without making it usable. ESP32: active(True)
-    raises. is_hung: takes orders and joins nothing, until its power is cut: deinit(), on ESP32
-    active(False). start_ms, failed_start_ms: what those calls take; longest_call_ms: the longest
-    one that was made.
+    A radio fails as on the ports (extmod/network_cyw43.c and ports/esp32/network_wlan.c of
+    MicroPython 1.25, cyw43_ctrl.c of its driver). failing_starts: this many starts fail from now
+    on. RP2: active(True) returns and reads as True, connect() raises EPERM, and disconnect() starts
+    the chip once more without making it usable. ESP32: active(True) raises. is_hung: the radio
+    accepts commands and joins nothing until its power is cut: deinit(), on ESP32 active(False).
+    start_ms, failed_start_ms: how long those calls take; longest_call_ms: the longest call so far.
     """
 
     def __init__(self, numbers, ticks):
         self.numbers, self.ticks = numbers, ticks
         self.fate, self.after_ms = "joined", 1500
         self.is_active = self.is_trying = self.is_hung = False
-        # what active() reads as: RP2 keeps what was asked for, not what came of it
+        # the value of active(): RP2 returns what was requested, not the result
         self.is_on = False
         self.key = self.network_name = None
-        self.near = None  # {name: BSSID of the access point}: what there is; None: any
-        self.ended_as = None  # what the last connect() ends in, where `near` decides
+        self.near = None  # {name: BSSID of the access point}, all in reach; None: any
+        self.ended_as = None  # how the last connect() ends, if `near` decides
         self.addresses = None  # of ifconfig(); None: DHCP
         self.tries = []  # (name, BSSID) of each connect()
         self.country_code = ""
@@ -78,11 +77,11 @@ class Radio:
         self.starts = self.failing_starts = self.start_ms = self.failed_start_ms = (
             self.longest_call_ms
         ) = 0
-        # the ESP32 port tries indefinitely unless told otherwise, and says "connecting"
+        # the ESP32 port tries indefinitely unless told otherwise, and reports "connecting"
         self.gives_up = numbers is RP2
 
     def start(self):
-        """Power on and firmware loaded."""
+        """Power on and load the firmware."""
         self.starts += 1
         failed = self.failing_starts > 0
         self.failing_starts -= failed
@@ -104,7 +103,7 @@ class Radio:
         return self.numbers[fate if decided else "connecting"]
 
     def meet(self, name, bssid):
-        """What a join of that network, or of that access point of it alone, ends in."""
+        """Decide how joining that network ends, or only that access point of it."""
         self.tries.append((name, bssid))
         if self.near is not None:
             is_there = name in self.near and bssid in (None, self.near[name])
@@ -112,7 +111,7 @@ class Radio:
 
 
 class FakeWlan:
-    """What both ports have; no name that they lack (test_fakes.py)."""
+    """What both ports have, and no name that they lack (test_fakes.py)."""
 
     def __init__(self, radio):
         self._radio = radio
@@ -142,7 +141,8 @@ class FakeWlan:
         return self._radio.number() == self._radio.numbers["joined"]
 
     def ifconfig(self, addresses=None):
-        """New strings at each call, as on the ports. "dhcp" waits for the answer on RP2."""
+        """Returns new strings at each call, as on the ports. "dhcp" would wait for the answer on
+        RP2."""
         if addresses == "dhcp":
             raise AssertionError("it would wait")
         if addresses:
@@ -161,7 +161,7 @@ class FakeWlan:
 
 class FakeWlanRp2(FakeWlan):
     def _switch(self, on):
-        self._radio.is_on = on  # False does nothing more to a station
+        self._radio.is_on = on  # False does nothing to a station
         self._radio.is_active = self._radio.is_active or (on and self._radio.start())
 
     def _not_started(self):
@@ -216,8 +216,8 @@ class FakeNetwork:
 
 
 class Net:
-    """What is behind the sockets. stream: what a TCP connection returns. open: sockets that
-    nobody closed.
+    """The state behind the sockets. stream: what a TCP connection returns. open: how many sockets
+    are not closed.
     """
 
     def __init__(self, ticks):
@@ -229,13 +229,13 @@ class Net:
         }
         self.dns_answers = self.ntp_answers = self.tcp_answers = True
         self.questions = []
-        self.servers = []  # whom TCP was to connect to
-        self.flood = b""  # a datagram that is there at each look
+        self.servers = []  # the addresses to which TCP connected
+        self.flood = b""  # a datagram that arrives at each look
         self.ntp_seconds = 3_953_000_000  # 2025-04-07 16:53:20 UTC
         self.stream = FakeStream()
         self.open = 0
-        self.nodelay_option = 1  # what the port calls TCP_NODELAY; None: it has no such option
-        self.nodelay = []  # what that option was set to
+        self.nodelay_option = 1  # the port's value of TCP_NODELAY; None: it has no such option
+        self.nodelay = []  # values that this option was set to
 
 
 class FakeSocketModule:
@@ -269,7 +269,7 @@ class FakeUdp:
         self._ask(packet, self._address)
 
     def sendto(self, packet, address):
-        """To a group: whoever answers is heard, since nothing was connected to."""
+        """To a group, any answer is received, because the socket is not connected."""
         self._ask(packet, address)
 
     def _ask(self, packet, address):
@@ -306,7 +306,7 @@ class FakeUdp:
         return reply
 
     def readinto(self, buf):
-        """As a stream's: None where recv() raises."""
+        """As a stream's readinto(): None where recv() raises."""
         reply, self._reply = self._reply or self._net.flood, None
         if not reply:
             return None
@@ -353,7 +353,7 @@ class FakeSelect:
 
 
 class FakePoller:
-    """poll() makes a list at each call, as on the ports; ipoll() makes nothing."""
+    """poll() builds a list at each call, as on the ports; ipoll() does not."""
 
     def register(self, tcp, events):
         self._tcp = tcp

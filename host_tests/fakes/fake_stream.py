@@ -1,11 +1,11 @@
-"""A stream in RAM for tests: what the client writes is recorded, what the server says is queued.
-Takes no heap in write() and readinto(), so that heap tests measure the client alone.
+"""A stream in RAM for tests: records what the client writes, and queues what the server says.
+write() and readinto() do not allocate, so that heap tests measure the client alone.
 """
 
 
 class FakeStream:
-    """room: bytes one write() takes at most (None = all; 0 = nothing now). chunk: bytes one
-    readinto() returns at most.
+    """room: the most bytes that one write() takes (None: all; 0: nothing now). chunk: the most
+    bytes that one readinto() returns.
     """
 
     def __init__(self, size_bytes=8192, room=None, chunk=None):

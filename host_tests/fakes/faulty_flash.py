@@ -11,9 +11,8 @@ LENGTH = 400  # of a payload
 
 class FaultyFlash(NorFlash):
     """Raises at the next `reads_fail` reads, `programs_fail` programs and `erases_fail` erases.
-    Does not take the next `programs_lost` programs of block `lost` (-1: of any), and does not say
-    so. The first page of block `changed` has `changed_as` at `changed_at`, after `changed_after`
-    reads.
+    Silently drops the next `programs_lost` programs of block `lost` (-1: of any). After
+    `changed_after` reads, the first page of block `changed` reads as `changed_as` at `changed_at`.
     """
 
     reads_fail = programs_fail = erases_fail = 0
@@ -49,7 +48,7 @@ class FaultyFlash(NorFlash):
         return NorFlash.ioctl(self, op, arg)
 
     def put(self, at, data):
-        """As nothing on the chip could: bits rise, too."""
+        """Write bytes as no chip could: bits rise, too."""
         self._file.seek(at)
         self._file.write(data)
 
@@ -59,7 +58,7 @@ def faulty(blocks, image=None, kind=FaultyFlash):
 
 
 def formatted(blocks=4, flash=None, outbox_class=Outbox):
-    """(flash, an empty outbox in it)."""
+    """Returns (flash, an empty outbox in it)."""
     flash = flash or faulty(blocks)
     outbox = outbox_class(flash)
     assert outbox.format(b"01234567") == status.OK
@@ -67,7 +66,7 @@ def formatted(blocks=4, flash=None, outbox_class=Outbox):
 
 
 def payload_of(seq, length=LENGTH):
-    """Of 8 digits, again and again; no other message has it."""
+    """Returns 8 digits, repeated; no other message has this payload."""
     return (b"%08d" % seq * (length // 8 + 1))[:length]
 
 
@@ -78,6 +77,6 @@ def publish(outbox, count=1, length=LENGTH):
 
 
 def loaded(outbox):
-    """The payload that load() found."""
+    """Returns the payload of the message that load() found."""
     start = outbox.topic_at + outbox.topic_length
     return bytes(outbox.buffer[start : start + outbox.payload_length])

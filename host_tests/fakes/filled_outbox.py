@@ -12,7 +12,7 @@ def made(outbox_class, blocks, **options):
 
 
 def everything(outbox):
-    """[(number, topic, payload)] of what is held."""
+    """Returns [(number, topic, payload)] of all held messages."""
     found, seq = [], 0
     while outbox.load(seq) == status.OK:
         middle = outbox.topic_at + outbox.topic_length
@@ -25,5 +25,5 @@ def everything(outbox):
 
 
 def newest_of(outbox):
-    """{topic: first four bytes of the payload} of the newest of each topic."""
+    """Returns {topic: first four bytes of the payload} of the newest message of each topic."""
     return {topic: payload[:4] for _, topic, payload in everything(outbox)}

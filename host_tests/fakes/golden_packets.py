@@ -15,8 +15,8 @@ GOLDEN = (
     ("PUBLISH of 321 bytes remaining", b"\x30\xc1\x02\x00\x01t" + bytes(318), "2.2.3"),
 )
 
-# remaining length, its bytes; 321 is C1 02 by the seeds' own algorithm (their "82 41" would read
-# 8,322)
+# remaining length and its bytes; 321 is C1 02 by the algorithm of the seeds (their "82 41" would
+# read as 8,322)
 LENGTHS = (
     (0, b"\x00"),
     (127, b"\x7f"),

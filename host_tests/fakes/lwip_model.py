@@ -1,13 +1,13 @@
 """The RP2 port's network stack under a client, and a broker after it. All times are virtual.
 
-Figures of lwIP as it was measured on the emulated chip (test_rp2_network.py): a write that finds
-heap or segments used up takes 10 s, says that it wrote, and its bytes are missing in the stream.
-What is written is freed when the broker's TCP has it, or 10 s after the close of a connection
-whose path was silent.
+The figures of lwIP were measured on the emulated chip (test_rp2_network.py). A write that finds the
+heap or the segments used up takes 10 s and reports success, but its bytes are missing in the
+stream. Written bytes are freed when the broker's TCP has them, or 10 s after the close of a
+connection whose path was silent.
 """
 
-# What is left of 8,000 bytes: the 16th packet of 388 bytes does not fit, the 14th of 450, the 12th
-# of 521, the 10th of 700.
+# The free part of 8,000 bytes: the 16th packet of 388 bytes does not fit, nor the 14th of 450, the
+# 12th of 521, the 10th of 700.
 HEAP_BYTES = 7_380
 SEGMENTS = 32
 SEGMENT_BYTES = 100
@@ -21,7 +21,8 @@ PUBACK, PUBREC, PUBCOMP, SUBACK = 0x40, 0x50, 0x70, 0x90
 
 
 class Stack:
-    """What all connections share. has_path: packets arrive, and acknowledgements come back."""
+    """The stack that all connections share. has_path: packets arrive, and acknowledgements come
+    back."""
 
     def __init__(self, record_bytes=0):
         self.now_ms = 0
@@ -52,7 +53,7 @@ class Stack:
         return True
 
     def move(self):
-        """What arrives meanwhile."""
+        """Deliver what has arrived meanwhile."""
         for stream in self.streams:
             if stream.freed_ms is not None:
                 if self.now_ms - stream.freed_ms >= 0:
@@ -87,7 +88,7 @@ class Stream:
             stack.lost_bytes += length
             return length
         if len(part) < len(data) and stack.record_bytes:
-            return None  # TLS keeps the record, and wants the same bytes again
+            return None  # TLS keeps the record, and expects the same bytes again
         self.queue.append((len(part) + SEGMENT_BYTES, part))
         return min(len(part), length)
 
@@ -107,13 +108,14 @@ class Stream:
         return count or None
 
     def close(self):
-        """The connection's end takes a segment too; without a path nothing is freed for 10 s."""
+        """The end of the connection takes a segment too; without a path nothing is freed for 10
+        s."""
         self.queue.append((SEGMENT_BYTES, b""))
         self.freed_ms = self._stack.now_ms + (0 if self._stack.has_path else LINGER_MS)
 
 
 class Broker:
-    """Answers what must be answered. to_say: bytes that it sends on its own."""
+    """Answers what needs an answer. to_say: bytes that it sends on its own."""
 
     def __init__(self):
         self.came = {}  # type: number of packets

@@ -1,4 +1,4 @@
-"""Payloads as boards send them, in JSON and CBOR, and payloads that are no message, each with the
+"""Payloads as boards send them, in JSON and CBOR, and payloads that are not messages, each with the
 reason to refuse it.
 """
 
@@ -102,7 +102,7 @@ def _other(index: int, name: str, value: float, time_s: float | None = _T0) -> t
     return index, name, None, value, time_s
 
 
-# What RFC 8428 makes of a pack: later records, changes of the first; readings, or why not.
+# How RFC 8428 resolves a pack: later records, changes of the first; readings, or why not.
 SENML = [
     ([], {"bv": 20, "v": 1.5}, [_load(21.5)]),
     ([_A], {"bv": 20, "v": 1}, [_load(21.0), _other(1, "a", 21.0)]),
@@ -189,7 +189,7 @@ CBOR = [
     (b"\x81\xa1\x02\xd8\x23\x64(a+)", "not CBOR"),  # a regular expression
     (b"\x81\xd8\x1c\x81\xd8\x1d\x00", "not CBOR"),  # an array that holds itself
     (b"\x81\xa1\x02\xc0\x74" + b"2013-03-21T20:04:00Z", "not CBOR"),  # a date
-    (b"\x81\xa1\x02\xd9\x99\x99\x00", "not CBOR"),  # a tag that nobody knows
+    (b"\x81\xa1\x02\xd9\x99\x99\x00", "not CBOR"),  # an unknown tag
     (b"\x81\xa2\x00\x61a\x00\x61b", "not CBOR"),  # a label twice
     (b"\x81\xa2\x21\x61a\x62bn\x61b", "not CBOR"),  # a label twice, as number and as text
     (b"\x81\xa1\x81\x01\x02", "missing label ver"),  # a label that is a list

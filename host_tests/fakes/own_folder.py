@@ -1,5 +1,5 @@
-"""A folder of a test's own, under CPython and MicroPython: two runs side by side do not meet, and
-one that was killed leaves nothing in the next one's way.
+"""A folder for one test, under CPython and MicroPython: parallel runs do not collide, and a killed
+run leaves nothing that the next one would find.
 """
 
 import os
@@ -7,7 +7,8 @@ import time
 
 
 class OwnFolder:
-    """`with OwnFolder() as path`: an absolute path. Removed with all that is in it."""
+    """`with OwnFolder() as path`: an absolute path. The folder and all in it are removed at the
+    end."""
 
     def __enter__(self):
         self._path = "%s/outpost-test-%d" % (os.getenv("TMPDIR") or "/tmp", time.time_ns())
@@ -19,7 +20,7 @@ class OwnFolder:
 
 
 def remove(path):
-    """A file, or a folder with all that is in it."""
+    """Remove a file, or a folder with everything in it."""
     try:
         names = os.listdir(path)
     except OSError:

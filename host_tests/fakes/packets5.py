@@ -1,4 +1,4 @@
-"""Packets of MQTT 5.0 as a server sends them, and what a client sent taken apart: written from the
+"""Packets of MQTT 5.0 as a server sends them, and parsers of what a client sent: written from the
 standard, without a line of the firmware. Runs under both Pythons.
 """
 
@@ -33,7 +33,7 @@ PROPERTIES = {
     0x2A: ("shared subscription available", "byte", ("CONNACK",)),
 }
 OFTEN = (0x0B, 0x26)
-# A value of each kind that a client must take.
+# A value of each kind that a client must accept.
 SAMPLES = {
     "byte": b"\x01",
     "u16": b"\x00\x05",
@@ -43,7 +43,7 @@ SAMPLES = {
     "binary": b"\x00\x02\x00\xff",
     "pair": b"\x00\x01n\x00\x02v#",
 }
-# Where the packet's properties begin in its body, and the packet around them: first byte, body
+# Where the packet's properties begin in its body, and the rest of the packet: first byte, body
 # before, body after.
 CARRIERS = {
     "CONNACK": (0x20, b"\x00\x00", b""),
@@ -70,7 +70,7 @@ def frame(first, body):
 
 
 def carried(kind, properties):
-    """That packet with these properties, as they are."""
+    """Returns that packet with these properties, unchecked."""
     first, before, after = CARRIERS[kind]
     return frame(first, before + length_of(len(properties)) + properties + after)
 
@@ -89,7 +89,7 @@ def ack(first, packet_id, code=0, properties=None):
 
 
 def publish_parts(first, body):
-    """(topic, identifier or 0, properties, payload) of a PUBLISH that a client sent."""
+    """Returns (topic, identifier or 0, properties, payload) of a PUBLISH that a client sent."""
     end = 2 + body[0] * 256 + body[1]
     topic, packet_id = body[2:end], 0
     if first & 6:
@@ -106,7 +106,8 @@ def publish_parts(first, body):
 
 
 def connect_parts(packet):
-    """A dictionary of a CONNECT's fields; what is left out is None. Fails on what is left over."""
+    """Returns a dictionary of a CONNECT's fields; None for those it leaves out. Fails if bytes are
+    left over."""
     at = 2 if packet[1] < 128 else 3
     body = bytes(packet[at:])
     assert len(body) == (packet[1] if at == 2 else packet[1] % 128 + packet[2] * 128)

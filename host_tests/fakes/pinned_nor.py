@@ -1,14 +1,14 @@
 """A NOR chip in RAM for two users at once, fast enough to be copied thousands of times: littlefs
 and the outbox on one device.
 
-`Chip` holds the bytes and cuts the power; `Port` is one user's block device: it counts, and can be
-told which blocks are not its own. The rules of boards/UNIX/nor_flash.py: bits only fall in a
-program; the outbox's that would raise one is refused loudly. To littlefs it happens as on the chip,
-and is counted: after a cut inside a flush it looks at one program unit only (32 bytes on ESP32) to
-tell whether what follows is erased; if it is not, it finds out by reading back, and takes another
-block. A cut inside a program of several pages leaves whole pages before it and erased ones after
-it, because a chip takes page by page. MicroPython only (machine code). Read, program and erase take
-no heap.
+`Chip` holds the bytes and cuts the power. `Port` is one user's block device: it counts, and can be
+told which blocks belong to others. The rules are those of boards/UNIX/nor_flash.py: a program only
+clears bits. If a program of the outbox would set one, it is refused with an error. For littlefs
+this happens as on the chip, and is counted: after a cut inside a flush, littlefs checks only one
+program unit (32 bytes on ESP32) to decide whether what follows is erased; if it is not, littlefs
+finds out by reading back, and takes another block. A cut inside a program of several pages leaves
+whole pages before it and erased ones after it, because a chip takes page by page. MicroPython only
+(machine code). Read, program and erase do not allocate.
 """
 # ruff: noqa: F821 - ptr8 is viper's
 
@@ -38,7 +38,7 @@ def _fill(target: ptr8, at: int, length: int):
 
 @micropython.viper
 def _program(image: ptr8, at: int, data: ptr8, length: int) -> int:
-    """Clear bits; 1 when some should have been raised."""
+    """Clear bits; returns 1 when some would have to be set."""
     raised = 0
     for i in range(length):
         new = data[i]
@@ -57,7 +57,7 @@ def _program_part(image: ptr8, at: int, data: ptr8, start: int, end: int):
 
 @micropython.viper
 def _program_randomly(image: ptr8, at: int, data: ptr8, start: int, end: int, seed: int):
-    """Some of the bits that were to fall have fallen."""
+    """Clear a random part of the bits that should be cleared."""
     for i in range(start, end):
         seed = (seed * 1103 + 12345) & 0xFFFFFF
         image[at + i] = image[at + i] & (data[i] | (seed >> 8))
@@ -65,15 +65,15 @@ def _program_randomly(image: ptr8, at: int, data: ptr8, start: int, end: int, se
 
 @micropython.viper
 def _erase_randomly(image: ptr8, at: int, length: int, seed: int):
-    """Some of the bits have risen."""
+    """Set a random part of the bits."""
     for i in range(length):
         seed = (seed * 1103 + 12345) & 0xFFFFFF
         image[at + i] = image[at + i] | ((seed >> 8) & 0xFF)
 
 
 class Chip:
-    """blocks * 4,096 bytes. cut_at: the operation, counted from now on, in which the power goes; 0
-    = never.
+    """blocks * 4,096 bytes. cut_at: the operation, counted from now on, in which the power goes; 0:
+    never.
     """
 
     def __init__(self, blocks, image=None):
@@ -82,12 +82,12 @@ class Chip:
         self.cut_at = 0
         self.cut_mode = "nothing"
         self.is_off = False
-        self.raised = 0  # programs that should have raised bits
+        self.raised = 0  # programs that would have to set bits
         self.log = None  # a list takes (block, offset, bytes), or (block, 0, None) for an erase
         self.on_operation = None
 
     def set_image(self, image):
-        """The content of another chip of this size, and the power is on again."""
+        """Take the content of another chip of this size, and switch the power on again."""
         _copy(self.image, 0, image, 0, len(image))
         self.is_off = False
         self.cut_at = 0
@@ -123,7 +123,7 @@ class Chip:
         return False
 
     def cut(self, block, offset, buf, mode):
-        """Leave this operation half done; from here on the chip takes nothing."""
+        """Leave this operation half done; from now on the chip does nothing."""
         self.is_off = True
         at = block * BLOCK_BYTES + offset
         if buf is None:
@@ -157,9 +157,9 @@ class Chip:
 class Port:
     """One user's device over the chip, with its counts.
 
-    unit_bytes: what each program must be a multiple of. forbidden: blocks that this user must not
-    change. is_outbox: a power cut comes as PowerCut; for littlefs as the error EIO, which it passes
-    on as OSError (no exception may cross its C code).
+    unit_bytes: each program must be a multiple of this. forbidden: blocks that this user must not
+    change. is_outbox: a power cut raises PowerCut; for littlefs it is the error EIO, which it
+    passes on as OSError (no exception may cross its C code).
     """
 
     def __init__(self, chip, unit_bytes=1, is_outbox=False):
@@ -194,7 +194,7 @@ class Port:
             raise NorRuleError("program would raise bits: block %d offset %d" % (block, offset))
         return self._status(done)
 
-    def ioctl(self, op, arg):  # frames of at most 11 words, here and above: a larger one allocates
+    def ioctl(self, op, arg):  # frames of at most 11 words, here and above: larger ones allocate
         if op == 4:
             return self.chip.blocks
         if op == 5:

@@ -1,10 +1,10 @@
-"""A queue manager, as much of one as a Publish command needs. For tests only: it keeps everything
-in memory.
+"""As much of a queue manager as a Publish command needs. For tests only: it keeps everything in
+memory.
 
-Stream queues, subscriptions, retained copies, authority by topic with the warning response,
-OtherSubsOnly, CorrelAsId, subscription points, forwarding to neighbours unless Local. It follows
-IBM's text; where that is silent (does a forwarded publication still say RetainPub?) it forwards
-what was put.
+It has stream queues, subscriptions, retained copies, authority by topic with the warning response,
+OtherSubsOnly, CorrelAsId, subscription points, and forwarding to neighbours unless Local. It
+follows IBM's text. Where that is silent (does a forwarded publication still say RetainPub?), it
+forwards what was put.
 """
 
 from collections import defaultdict
@@ -54,14 +54,14 @@ class QueueManager:
         self.forwards = 0
 
     def add_stream(self, queue):
-        """The namelist names the queue, and a topic object of that name has the queue's name as its
-        string.
+        """Add the queue to the namelist, and a topic object of that name whose string is the
+        queue's name.
         """
         self.streams[queue] = queue + "/"
 
     def register(self, topic, q_name, **more):
-        """Subscribe; what is retained is sent at once, with IsRetainedPub if the subscriber wants
-        to be told.
+        """Subscribe. A retained publication is sent at once, with IsRetainedPub if the subscriber
+        requests it.
         """
         more.setdefault("q_mgr_name", self.name)
         subscription = Subscription(topic, q_name, **more)
@@ -77,8 +77,8 @@ class QueueManager:
                 self.queues[subscription.q_name].append((self._forwarded(md, subscription), data))
 
     def put(self, queue, md, data):
-        """Raises NotAuthorized. A command on a stream queue is done at once, and answered when that
-        was asked for.
+        """Raises NotAuthorized. A command on a stream queue is executed at once, and answered if
+        requested.
         """
         if queue in self.forbidden_queues:
             raise NotAuthorized(queue)
@@ -96,8 +96,8 @@ class QueueManager:
         self._answer(response, text, md)
 
     def _answer(self, response, text, md):
-        """A request is always answered; a datagram by PAN on success, by NAN on failure, a warning
-        by either.
+        """A request is always answered; a datagram by PAN on success, by NAN on failure, and for a
+        warning by either.
         """
         wanted = {
             pscr.OK: REPORT_PAN,
@@ -161,8 +161,8 @@ class QueueManager:
                 neighbour._publish(command, md, data, came_from=self)
 
     def _forwarded(self, md, subscription):
-        """MQMD of a publication as a subscriber gets it: a datagram; Expiry, Priority, Persistence
-        of the publisher.
+        """Returns the MQMD of a publication as a subscriber receives it: a datagram, with the
+        Expiry, Priority and Persistence of the publisher.
         """
         correl_id = subscription.correl_id
         return Descriptor(
@@ -175,13 +175,13 @@ class QueueManager:
 
 
 def command_text(message):
-    """The text of the first `<psc>`."""
+    """Returns the text of the first `<psc>`."""
     return next(folder.text for folder in message.folders() if folder.root().name == psc.FOLDER)
 
 
 def edit(data, md, change):
-    """The message with its command replaced by change(command); every other byte of folders and
-    body stays.
+    """Returns the message with its command replaced by change(command). All other bytes of folders
+    and body stay.
     """
     message = parse(data, encoding=md.encoding, format=md.format)
     headers, preceding = [], md.encoding
@@ -202,7 +202,7 @@ def edit(data, md, change):
 
 
 def with_topics(command, topics):
-    """The command with these topics, where its first one stood."""
+    """Returns the command with these topics where its first one was."""
     properties = list(command.properties)
     at = next(i for i, element in enumerate(properties) if element.name == "Topic")
     others = [element for element in properties if element.name != "Topic"]

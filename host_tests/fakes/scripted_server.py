@@ -2,16 +2,16 @@
 codec of all 14 control packets, and under CPython a server on a real socket that follows a script,
 faults included.
 
-encode() and decode() take and give (kind, fields), fields being a dict of bytes, integers and
+encode() takes and decode() returns (kind, fields), where fields is a dict of bytes, integers and
 lists. decode() is strict, as a server must be: what a client may not send raises Malformed. Runs
-under both Pythons; the sockets are for CPython alone.
+under both Pythons; the sockets are for CPython only.
 """
 
 KINDS = (
     "", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "SUBSCRIBE",
     "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT",
 )  # fmt: skip
-# Flags of the fixed header; PUBLISH has its own, the others have 0.
+# Flags of the fixed header; PUBLISH has its own, all others have 0.
 _FLAGS = {"PUBREL": 2, "SUBSCRIBE": 2, "UNSUBSCRIBE": 2}
 _ID_ALONE = ("PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "UNSUBACK")
 _BARE = ("PINGREQ", "PINGRESP", "DISCONNECT")
@@ -30,7 +30,7 @@ def text(data):
 
 
 def frame(first, body):
-    """The first byte, the remaining length, the body."""
+    """Returns the first byte, the remaining length, and the body."""
     head, length = [first], len(body)
     while True:
         head.append(length % 128 + (128 if length >= 128 else 0))
@@ -43,7 +43,7 @@ def frame(first, body):
 
 
 def encode(kind, **fields):
-    """The packet. Fields as decode() returns them; what is left out is 0, False or empty."""
+    """Returns the packet. Fields as decode() returns them; those left out are 0, False or empty."""
     first = KINDS.index(kind) * 16 + _FLAGS.get(kind, 0)
     if kind == "PUBLISH":
         return _encode_publish(first, **fields)
@@ -121,8 +121,8 @@ class _Cursor:
 
 
 def is_topic(data):
-    """Well-formed and without NUL. Decoded code point by code point and encoded again: only the
-    shortest form comes back.
+    """True when data is well-formed and without NUL: each code point is decoded and encoded again,
+    which reproduces only the shortest form.
     """
     at = 0
     while at < len(data):
@@ -220,7 +220,7 @@ def _decode_list(kind, fields, cursor):
 
 
 def is_filter(data):
-    """A wildcard fills its level, # is the last one (4.7.1)."""
+    """True when each wildcard fills its level and # is the last level (4.7.1)."""
     levels = data.split(b"/")
     for number, level in enumerate(levels):
         if (len(level) > 1 and (b"+" in level or b"#" in level)) or (
@@ -275,7 +275,8 @@ def _decode_connect(cursor):
 
 
 def decode_all(data):
-    """[(kind, fields)] of whole packets. Raises Malformed, also when the last one is not whole."""
+    """Returns [(kind, fields)] of whole packets. Raises Malformed, also when the last packet is cut
+    off."""
     found = []
     while data:
         step = decode(data)
@@ -287,7 +288,7 @@ def decode_all(data):
 
 
 def answer(kind, fields):
-    """What an ordinary server answers, bytes; the session is always there."""
+    """Returns the answer of an ordinary server, in bytes; the session is always present."""
     if kind == "CONNECT":
         return encode("CONNACK", session_present=0 if fields["clean"] else 1)
     if kind == "PUBLISH" and fields["qos"]:
@@ -315,7 +316,7 @@ except ImportError:  # MicroPython has no threading: the codec is all that runs 
 
 
 class Gone(Exception):
-    """The client has closed the connection, or said nothing in time."""
+    """The client has closed the connection, or sent nothing in time."""
 
 
 class Connection:
@@ -327,7 +328,7 @@ class Connection:
         self._data = b""
 
     def receive(self, timeout_s=60):
-        """The next packet, (kind, fields); noted in server.seen. Raises Gone."""
+        """Returns the next packet, (kind, fields), and adds it to server.seen. Raises Gone."""
         self.socket.settimeout(timeout_s)
         while True:
             step = decode(self._data)
@@ -356,34 +357,32 @@ class Connection:
             raise Gone(str(error)) from error
 
     def send_byte_by_byte(self, data, pause_s=0.001):
-        """A segment for each byte: Nagle is off, and the pause lets the one before leave."""
+        """Send one segment per byte: Nagle is off, and the pause lets the previous one leave."""
         for i in range(len(data)):
             self.send(data[i : i + 1])
             time.sleep(pause_s)
 
     def accept(self, session_present=0):
-        """CONNECT, and CONNACK."""
+        """Expect CONNECT, and answer with CONNACK."""
         fields = self.expect("CONNECT")
         self.send(encode("CONNACK", session_present=session_present))
         return fields
 
     def serve(self):
-        """An ordinary server, until the client goes."""
+        """Act as an ordinary server until the client closes."""
         while True:
             self.send(answer(*self.receive()))
 
     def say_no_more(self):
-        """FIN, while this side goes on reading."""
+        """Send FIN, and continue reading."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def reset(self):
-        """RST: what is on its way is lost."""
+        """Send RST: what is in transit is lost."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def wait_for_end(self, timeout_s=60):
-        """Read on, and keep nothing, until the client closes. Raises AssertionError when it does
-        not.
-        """
+        """Read and discard until the client closes. Raises AssertionError if it does not."""
         self.socket.settimeout(timeout_s)
         try:
             while self.socket.recv(65536):
@@ -395,11 +394,11 @@ class Connection:
 
 
 class ScriptedServer:
-    """`with ScriptedServer(script, script, ...) as server`: connection n is given to scripts[n],
-    further ones to the last.
+    """`with ScriptedServer(script, script, ...) as server`: connection n runs scripts[n], later
+    ones the last script.
 
-    A script is a function of a Connection; the connection is closed when it returns, and Gone ends
-    it. What else it raises is in `faults`. `seen`: (connection, kind, fields) of each packet
+    A script is a function of a Connection. When it returns, the connection is closed; Gone ends it.
+    Other exceptions are added to `faults`. `seen`: (connection, kind, fields) of each packet
     received.
     """
 
@@ -453,15 +452,15 @@ class ScriptedServer:
             sock.close()
 
     def wait_for_next(self, timeout_s=60):
-        """Until the next connection waits for its turn."""
+        """Wait until the next connection waits for its turn."""
         select.select([self._listener], [], [], timeout_s)
 
     def kinds(self, connection):
-        """The kinds of packet that came on that connection."""
+        """Returns the kinds of packets received on that connection."""
         return [kind for number, kind, _ in self.seen if number == connection]
 
     def published(self, connection):
-        """[(packet identifier, dup, payload)] that came on that connection."""
+        """Returns [(packet identifier, dup, payload)] received on that connection."""
         found = [
             fields
             for number, kind, fields in self.seen

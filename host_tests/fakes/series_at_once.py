@@ -1,5 +1,5 @@
-"""What series_bits.py says of take() and put_sample(), in plain Python, where it is machine code on
-a board: so CPython's tests go that way, too.
+"""take() and put_sample() of series_bits.py in plain Python. A board has them in machine code; this
+lets CPython's tests take the same path.
 """
 
 from outpost.series_bits import is_near, put_codes, remember

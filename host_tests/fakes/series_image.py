@@ -1,4 +1,4 @@
-"""Images with series, as the firmware writes them on either interpreter: a ring that came round,
+"""Images with series, as the firmware writes them on either interpreter: a ring that has wrapped,
 closed records, messages between them, missing values, jumps, and a record that is still open.
 
 Run as a program it prints the image of `made()` in hex, for a test that compares interpreters.
@@ -22,16 +22,16 @@ _STATE = 2
 
 
 def values_at(place):
-    """Of the sample that is taken at `place`."""
+    """Returns the values of the sample taken at `place`."""
     third = None if place % 13 == 5 else 101_325 + place % 3
     first = 1 << 28 if place % 97 == 50 else 2150 + place * 7 % 5
     return first, 4500 + place * 11 % 40, third
 
 
 def made(samples=SAMPLES, released=0, clock_is_set=True):
-    """(flash, outbox, series): an alarm after each 200 samples, a state record in the open record
-    at the end, which has samples after it too. The oldest messages are released until `released`
-    of them are held, where that is not 0."""
+    """Returns (flash, outbox, series): with an alarm after each 200 samples, and at the end an open
+    record that contains a state record with samples after it. If released is not 0, the oldest
+    messages are released until `released` of them are held."""
     flash = flash_in_ram(BLOCKS)
     outbox = over(Outbox)(flash)
     outbox.format(b"3fa9c1d2")

@@ -1,4 +1,4 @@
-"""An outbox on a chip in RAM, a series on it, a clock that is moved by hand: for tests of series on
+"""An outbox on a chip in RAM, a series on it, and a clock that tests move, for tests of series on
 both interpreters.
 """
 
@@ -12,8 +12,8 @@ DAY = 20_413
 
 
 class Rig:
-    """image: what the chip has, else it is formatted. flash: the chip, instead of a new one.
-    most_bytes: of a record, to the outbox; `options` are the series'."""
+    """image: the content of the chip; without it the chip is formatted. flash: the chip, instead of
+    a new one. most_bytes: the outbox's record_bytes; `options` are the series'."""
 
     def __init__(
         self, blocks=4, base=Outbox, columns=COLUMNS, image=None, flash=None, most_bytes=512,
@@ -32,7 +32,7 @@ class Rig:
         return self.series.add(self.clock, values)
 
     def again(self, base=Outbox, **options):
-        """After a power cut."""
+        """Returns the rig after a power cut."""
         return Rig(len(image_of(self.flash)) // 4096, base, image=image_of(self.flash), **options)
 
 

@@ -1,5 +1,5 @@
-"""For tests of series on both interpreters: a clock, columns, and a reader of the message that is
-in an outbox's buffer, written from the page alone (`firmware/SERIES_FORMAT.md`).
+"""For tests of series on both interpreters: a clock, columns, and a parser of the message in an
+outbox's buffer, written only from the format page (`firmware/SERIES_FORMAT.md`).
 """
 
 TOPIC = b"outpost/board-1/data"
@@ -8,7 +8,7 @@ DAY_MS = 86_400_000
 
 
 class Clock:
-    """As station.clock.Clock, moved by hand."""
+    """Like station.clock.Clock, but tests move it."""
 
     def __init__(self, day, ms):
         self.day, self.ms, self.up_day, self.up_ms = day, ms, 0, 0
@@ -36,7 +36,7 @@ class Clock:
 
 
 def read_all(outbox):
-    """The messages that are held, as read_message()."""
+    """Returns the held messages, as read_message() does."""
     found = []
     seq = outbox.oldest_seq
     while outbox.load(seq) == 0:
@@ -51,7 +51,7 @@ def read_message(outbox):
 
 
 def read(payload):
-    """A message as a dict; AssertionError where it is none."""
+    """Returns a message as a dict; AssertionError if it is not one."""
     assert payload[0] == 0xF5 and payload[1] == 1, payload[:2]
     found = {"stream": "".join(["%02x" % byte for byte in payload[4:8]])}
     found["seq"], found["held"] = _number(payload, 8, 4), _number(payload, 12, 4)
@@ -93,7 +93,7 @@ def _columns(payload, at):
 
 
 class _Samples:
-    """The bits of the samples, and what each goes on from."""
+    """The bits of the samples, and the state that each continues from."""
 
     def __init__(self, bits, ks):
         self.bits, self.ks, self.at = bits, ks, 0

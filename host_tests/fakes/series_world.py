@@ -1,4 +1,5 @@
-"""A SeriesStation with all that main.py gives it, over flash in RAM: for its tests and its heap."""
+"""A SeriesStation with all that main.py gives it, over flash in RAM: for its tests and heap
+tests."""
 
 import json
 
@@ -21,7 +22,7 @@ DAY, DAY_MS = 20_413, 86_400_000
 
 
 class Thermometer:
-    """value: what it says; an exception is raised."""
+    """value: what it reads; an exception is raised."""
 
     def __init__(self, name=b"t", exponent=-2, value=2150):
         self.name, self.unit, self.exponent, self.value = name, b"Cel", exponent, value
@@ -37,7 +38,7 @@ def nothing():
 
 
 class World:
-    """turn() is one interval. flash: of an earlier life, which was formatted."""
+    """turn() is one interval. flash: formatted in an earlier life."""
 
     record_bytes = RECORD_BYTES
 
@@ -76,8 +77,8 @@ class World:
             self.now_ms = (self.now_ms + INTERVAL_MS) & 0x3FFFFFFF
 
     def messages(self):
-        """(number, whether it is a series, rows) of what is held and may be sent; a row is (time in
-        ms, {name: value})."""
+        """Returns (number, whether it is a series, rows) of the held messages that may be sent; a
+        row is (time in ms, {name: value})."""
         return [rows_of(payload) for payload in self.payloads()]
 
     def payloads(self):

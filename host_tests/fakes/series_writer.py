@@ -1,5 +1,5 @@
-"""Writes a series message (`firmware/SERIES_FORMAT.md`) on a desktop: the reference for what a
-board encodes, and payloads for tests of what reads them. And rows as real sensors give them.
+"""Writes a series message (`firmware/SERIES_FORMAT.md`) on a desktop: the reference for a board's
+encoding, and payloads for tests of readers. Also returns rows like those of real sensors.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def payload(
     time_parameter: int = 0,
     parameters: Sequence[int] | None = None,
 ) -> bytes:
-    """rows: times are rounded down to steps. start_ms: since 1970, or since boot where clock_set
-    is False; uptime_ms: what it is since boot besides."""
+    """rows: times are rounded down to steps. start_ms: since 1970, or since boot if clock_set is
+    False; uptime_ms: the time since boot, in addition."""
     parameters = parameters or [3] * len(columns)
     body = b"".join(
         bytes((exponent & 0xFF, parameter | len(unit) << 4, len(name))) + (name + unit).encode()
@@ -57,7 +57,7 @@ def _time(ms: int) -> bytes:
 def entries(
     rows: Sequence[Row], count: int, step_ms: int, time_parameter: int, parameters: Sequence[int]
 ) -> Iterator[str]:
-    """The bits of each sample, as text."""
+    """Yields the bits of each sample, as text."""
     last, time, step = [0] * count, 0, 0
     for index, (time_ms, values) in enumerate(rows):
         now = time_ms // step_ms
@@ -118,8 +118,8 @@ def _changes(
 
 
 def climate(count: int, seed: int = 1, interval_ms: int = 10_000) -> list[Row]:
-    """Temperature, humidity and pressure of a room, with the noise of a BME280 at its finest
-    resolution, one row an interval."""
+    """Returns temperature, humidity and pressure of a room, with the noise of a BME280 at its
+    finest resolution, one row per interval."""
     noise = random.Random(seed)
     rows = []
     for i in range(count):

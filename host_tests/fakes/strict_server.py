@@ -1,11 +1,11 @@
-"""An MQTT 3.1.1 server with the limits of a cloud service: it closes the connection on what that
-service refuses, and notes why. `EVENT_GRID` and `AWS` are profiles from the services' own pages;
-they are not the services.
+"""An MQTT 3.1.1 server with the limits of a cloud service: it closes the connection when a client
+exceeds them, and notes why. `EVENT_GRID` and `AWS` are profiles from the services' own pages; they
+are not the services.
 
     with StrictServer(AWS) as server: ...   # server.port, server.violations, server.cut()
 
-Sessions, QoS 0 and 1, queues for absent sessions, retained messages, shared subscriptions and wills
-as far as boards and collectors need them. asyncio in a thread of its own; CPython only.
+It has sessions, QoS 0 and 1, queues for absent sessions, retained messages, shared subscriptions
+and wills, as far as boards and collectors need them. asyncio in its own thread; CPython only.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dataclasses import dataclass, field
 
 from scripted_server import Malformed, decode, encode
 
-_ACKNOWLEDGED_AFTER_S = 0.002  # so that a client has several unacknowledged
+_ACKNOWLEDGED_AFTER_S = 0.002  # so that a client has several unacknowledged messages
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the service takes. 0: no limit."""
+    """What the service accepts. 0: no limit."""
 
     retain: bool = True
     qos: int = 1
-    keep_alive_s: int = 0  # at most; then 0, which is none, is too much as well
+    keep_alive_s: int = 0  # the most; if set, 0 (no keep alive) is refused as well
     payload_bytes: int = 0
     slashes: int = 0  # of a topic or filter
     filters: int = 0  # of one SUBSCRIBE
@@ -39,8 +39,8 @@ class Limits:
     alpn: str = ""
 
 
-# Its newer pages have retained messages; shared subscriptions it may have or not: neither is relied
-# on.
+# Its newer pages have retained messages, and may or may not have shared subscriptions: do not rely
+# on either.
 EVENT_GRID = Limits(
     retain=False, keep_alive_s=1160, payload_bytes=1 << 20, shares=False, in_order=False
 )
@@ -48,12 +48,12 @@ AWS = Limits(payload_bytes=128 << 10, slashes=7, filters=8, unacknowledged=100)
 
 
 class Refused(Exception):
-    """The client did what the service does not take."""
+    """The client exceeded a limit of the service."""
 
 
 @dataclass
 class Session:
-    """One client's, with or without a connection."""
+    """One client's session, with or without a connection."""
 
     filters: dict[bytes, int] = field(default_factory=dict)
     queue: deque = field(default_factory=deque)  # (topic, payload), QoS 1
@@ -63,7 +63,7 @@ class Session:
 
 
 def matches(topic_filter: bytes, topic: bytes) -> bool:
-    """4.7."""
+    """Topic matching (4.7)."""
     want, have = topic_filter.split(b"/"), topic.split(b"/")
     for number, level in enumerate(want):
         if level == b"#":
@@ -74,7 +74,7 @@ def matches(topic_filter: bytes, topic: bytes) -> bool:
 
 
 class Connection:
-    """One client's connection: its packets against the limits."""
+    """One client's connection: checks its packets against the limits."""
 
     def __init__(self, server: StrictServer, reader, writer) -> None:
         self._server, self._limits = server, server.limits
@@ -247,7 +247,7 @@ class StrictServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # In its own thread: a connection that ends meanwhile closes it, too.
+        # In the loop's thread: a connection that ends meanwhile closes the listener, too.
         self._loop.call_soon_threadsafe(self._listener.close)
         self.cut()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -258,7 +258,7 @@ class StrictServer:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
 
     def cut(self, client_id: bytes | None = None) -> None:
-        """End the connections of all, or of one."""
+        """End all connections, or those of one client."""
 
         async def cut() -> None:
             for one in list(self._connections):
@@ -268,7 +268,7 @@ class StrictServer:
         self._call(cut())
 
     def lose_sessions(self) -> None:
-        """As a server that starts again with nothing."""
+        """Act as a server that restarts without its state."""
 
         async def lose() -> None:
             self.sessions.clear()
@@ -319,7 +319,8 @@ class StrictServer:
             self._deliver(session, topic, payload, min(qos, most))
 
     def _subscribed(self, topic: bytes):
-        """(group of a shared subscription or empty, session, QoS) for each filter that matches."""
+        """Yields (group of a shared subscription or empty, session, QoS) for each matching
+        filter."""
         for session in self.sessions.values():
             for topic_filter, most in session.filters.items():
                 group = b""

@@ -1,9 +1,9 @@
 # cpython-only: reads the ports' stubs, which the type check has
-"""A fake has no public name that the real thing of its port lacks: by the pinned stubs of `make
-types`, so they cannot drift.
+"""A fake has no public name that the real thing of its port lacks. The pinned stubs of `make types`
+decide, so the fakes cannot drift.
 
-A fake that has more hides what fails on a board: that of `machine` was once its own watchdog, and a
-build that had renamed the watchdog's feed() passed all tests.
+A fake with more names hides faults that a board shows: the fake `machine` was once its own
+watchdog, and a build that had renamed the watchdog's feed() passed all tests.
 """
 
 import ast
@@ -24,7 +24,7 @@ NOT_IN_THE_STUBS = {"TCP_NODELAY"}
 
 
 def fakes(kind: str) -> dict[str, object]:
-    """The fakes of a kind of board, each by the name of the real thing: "module", or
+    """Returns the fakes of a kind of board, each by the name of the real thing: "module", or
     "module.Class".
     """
     ticks = fake_network.Ticks()
@@ -44,7 +44,7 @@ def fakes(kind: str) -> dict[str, object]:
 
 
 def wired(kind: str) -> list[tuple[str, object]]:
-    """Those of fake_bus.py."""
+    """Returns the fakes of fake_bus.py."""
     is_rp2 = PORTS[kind] is fake_network.RP2
     wiring = fake_bus.Wiring(None if is_rp2 else fake_bus.FakeWiredAdcEsp32)
     machine = fake_bus.FakeWiredMachine(wiring)
@@ -53,6 +53,7 @@ def wired(kind: str) -> list[tuple[str, object]]:
         ("machine", machine), ("machine.Pin", pin), ("machine.ADC", machine.ADC(pin)),
         ("machine.I2C", machine.I2C(0, 5, 4, 100_000)), ("time", fake_bus.FakeDriverTime(wiring)),
         ("machine.SoftI2C", machine.SoftI2C(5, 4, 100_000)),
+        ("machine.UART", machine.UART(1, 9600, pin, pin)),
     ]  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def public_names(thing: object) -> set[str]:
 
 
 def names_of(port: str, title: str) -> set[str]:
-    """Public names of a module, or of a class in it, in the port's stubs."""
+    """Returns the public names of a module, or of a class in it, from the port's stubs."""
     module, _, class_name = title.partition(".")
     folder = typecheck.stubs_folder(port)
     path = (
@@ -96,13 +97,13 @@ def test_a_fake_has_the_names_of_the_port_and_no_others(kind):
 
 
 def test_a_watchdog_can_be_fed_and_nothing_else():
-    """The name by which the first board that was flashed failed."""
+    """With a wrong name here, the first board that was flashed failed."""
     for kind in PORTS:
         assert public_names(fakes(kind)["machine.WDT"]) == {"feed"}
 
 
 def test_the_ports_differ_where_the_fakes_say_so():
-    """The comparison can fail: what one port has alone."""
+    """The comparison can fail: names that only one port has."""
     assert "memory" in names_of("esp32", "machine.RTC") - names_of("rp2", "machine.RTC")
     assert "deinit" in names_of("rp2", "network.WLAN") - names_of("esp32", "network.WLAN")
     assert "read_uv" in names_of("esp32", "machine.ADC") - names_of("rp2", "machine.ADC")

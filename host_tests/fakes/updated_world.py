@@ -1,5 +1,5 @@
-"""A board that takes updates, as far as its files go, for tests of `updatable.py`: the board of
-commanded_world.py with the folders that `outpost flash` leaves, and a sender."""
+"""A board that takes updates, as far as its files are concerned, for tests of `updatable.py`: the
+board of commanded_world.py with the folders that `outpost flash` leaves, and a sender."""
 
 import json
 
@@ -46,8 +46,8 @@ def record_of(files):
 
 
 class UpdatedWorld(World):
-    """A board as `outpost flash` leaves it, as far as files go: its code is the repository's. A
-    board with `b"... crashes"` in its client does not connect."""
+    """A board as `outpost flash` leaves it, as far as files are concerned: its code is the
+    repository's. A board whose client has `b"... crashes"` does not connect."""
 
     def __init__(self, folder, files=OLD, **settings):
         World.__init__(self, folder, update_key=KEY.hex(), **settings)
@@ -62,7 +62,7 @@ class UpdatedWorld(World):
         self.is_reachable = not client.exists() or b"crashes" not in client.read_bytes()
         try:
             return World.live(self)
-        except SystemExit:  # of a start that moved files
+        except SystemExit:  # a start that moved files
             return self._ended()
 
     def _ended(self):
@@ -72,7 +72,7 @@ class UpdatedWorld(World):
         return "moved"
 
     def files(self):
-        """{path: bytes} without what the update itself keeps, and the record."""
+        """Returns {path: bytes}, without the update's own files and the record."""
         found = {}
         for path in sorted(self.folder.rglob("*")):
             name = str(path.relative_to(self.folder))
@@ -91,7 +91,7 @@ class UpdatedWorld(World):
         return self.server.told[-1]
 
     def bring(self, made):
-        """The answer of the board after the list, and at the end."""
+        """Returns the board's answer after the list, and its answer at the end."""
         first, tries = {"need": "list"}, 5
         while first.get("need") == "list":
             if tries == 0:
@@ -109,7 +109,7 @@ class UpdatedWorld(World):
         self.server.send({"id": "u-1", "do": "update", "of": made.tag, "within_s": within_s})
 
     def settle(self, most=40):
-        """Lives until one ends by itself with nothing left of the update."""
+        """Run lives until one ends by itself with nothing left of the update."""
         for _ in range(most):
             if self.live() == "over" and not (self.folder / "update/phase").exists():
                 return

@@ -1,7 +1,7 @@
 """A client, a server and the path between them in virtual time: hours of a bad day in a second.
 
-World drives a real Client as a program does, and publishes; a Server answers as an ordinary one
-does (scripted_server.py), but for what its subclass leaves out. The path has a rate and a send
+World drives a real Client as a program does, and publishes. A Server answers as an ordinary one
+does (scripted_server.py), except for what its subclass omits. The path has a rate and a send
 buffer. Runs under both Pythons.
 """
 
@@ -16,8 +16,8 @@ _TICKS = 0x3FFFFFFF
 
 
 class Stream:
-    """The client's stream contract. A write goes into a send buffer, which leaves at the path's
-    rate; what the server says arrives at the same."""
+    """The client's stream contract. A write goes into a send buffer, which drains at the path's
+    rate; what the server sends arrives at the same rate."""
 
     def __init__(self, server, world):
         self.server, self.world = server, world
@@ -52,13 +52,13 @@ class Stream:
         self._down += data
 
     def end(self):
-        """The server closes; what it said before arrives."""
+        """The server closes; what it sent before still arrives."""
         self.incoming += self._down
         self._down = b""
         self.has_ended = True
 
     def move(self):
-        """Time has passed, or bytes were written."""
+        """Move bytes: time has passed, or bytes were written."""
         rate, now_ms = self.server.rate, self.world.now_ms
         passed_ms = now_ms - self._moved_ms
         budget = rate * passed_ms // 1000 if rate else 1 << 30
@@ -83,7 +83,7 @@ class Stream:
 
 
 class Server:
-    """An ordinary one. rate: bytes/s each way, 0: no bound."""
+    """An ordinary server. rate: bytes/s each way, 0: no bound."""
 
     rate = 0
     send_buffer = 1 << 16
@@ -91,19 +91,19 @@ class Server:
     def __init__(self):
         self.connects = []  # ticks of each attempt
         self.came = {}  # packets, by kind
-        self.delivered = {}  # number of a message: times that it came
+        self.delivered = {}  # number of a message: how often it arrived
 
     def accept(self, world):
-        """The client's link()."""
+        """Serves as the client's link()."""
         self.connects.append(world.now_ms)
         self.on_connect()
         return Stream(self, world)
 
     def on_connect(self):
-        """OSError: refused."""
+        """Raise OSError to refuse the connection."""
 
     def on_packet(self, stream, kind, fields):
-        """Bytes to say."""
+        """Returns the bytes to answer."""
         if kind == "CONNECT":
             stream.is_connected = True
         if kind == "PUBLISH":
@@ -112,12 +112,12 @@ class Server:
         return answer(kind, fields)
 
     def on_time(self, stream):
-        """At each step, as long as the stream has not ended."""
+        """Called at each step until the stream has ended."""
 
 
 class World:
-    """kind: of the session, with its arguments and options. interval_ms: a message of `size` bytes
-    each; 0: none. failures: (ticks, last_error) of each."""
+    """kind: the session's class, with its arguments and options. interval_ms: time between messages
+    of `size` bytes; 0: none. failures: (ticks, last_error) of each."""
 
     def __init__(
         self, server, kind=Session, outbox=None, arguments=(), random=None, qos=1, size=20,
@@ -159,7 +159,7 @@ class World:
             self.failures.append((self.now_ms, self.client.last_error))
 
     def run(self, seconds, until=None):
-        """Seconds that passed: less, when `until` came true."""
+        """Returns how many seconds passed: fewer than `seconds` if `until` returned true."""
         start_ms = self.now_ms
         while self.now_ms - start_ms < seconds * 1000 and not (until and until()):
             self.step()
@@ -171,12 +171,12 @@ class World:
         return self
 
     def until_failure(self, seconds):
-        """Seconds until the connection ends; `seconds` when it does not."""
+        """Returns the seconds until the connection ends; `seconds` if it does not."""
         failures = len(self.failures)
         return self.run(seconds, lambda: len(self.failures) > failures)
 
     def in_hour(self, hour):
-        """Connection attempts in hour 0, 1, ..."""
+        """Returns the number of connection attempts in hour 0, 1, ..."""
         first = hour * 3_600_000
         return len([ms for ms in self.server.connects if first <= ms < first + 3_600_000])
 
@@ -190,7 +190,7 @@ class Refuses(Server):
 
 
 class Silent(Server):
-    """It takes connections and says nothing."""
+    """Accepts connections and sends nothing."""
 
     def on_packet(self, stream, kind, fields):
         return b""
@@ -203,7 +203,7 @@ class ClosesAfterConnack(Server):
 
 
 class ClosesAfter(Server):
-    """`ms` after CONNACK; until then it works."""
+    """Works until `ms` after CONNACK, then closes."""
 
     def __init__(self, ms):
         Server.__init__(self)
@@ -215,7 +215,7 @@ class ClosesAfter(Server):
 
 
 class Answers(Server):
-    """Only packets of these kinds."""
+    """Answers only packets of these kinds."""
 
     def __init__(self, *kinds):
         Server.__init__(self)
@@ -227,7 +227,7 @@ class Answers(Server):
 
 
 class Withholds(Answers):
-    """All but packets of these kinds."""
+    """Answers all packets but those of these kinds."""
 
     def on_packet(self, stream, kind, fields):
         said = Server.on_packet(self, stream, kind, fields)
@@ -241,7 +241,7 @@ class Slow(Server):
 
 
 class HalfPacket(Server):
-    """A packet begins `after_ms` after CONNACK, and does not end."""
+    """Starts a packet `after_ms` after CONNACK, and does not finish it."""
 
     def __init__(self, data=b"\x30\x20\x00\x03a", after_ms=1000):
         Server.__init__(self)
@@ -260,7 +260,7 @@ class HalfPacket(Server):
 
 
 class Trickles(HalfPacket):
-    """A byte of a long packet every `every_ms`."""
+    """Sends a byte of a long packet every `every_ms`."""
 
     def __init__(self, every_ms, length=60_000):
         HalfPacket.__init__(self, encode("PUBLISH", topic=b"a", payload=bytes(length))[:8])
@@ -275,7 +275,7 @@ class Trickles(HalfPacket):
 
 
 class Floods(Withholds):
-    """Messages of QoS 0, 20 a second, and no answer to packets of these kinds."""
+    """Sends messages of QoS 0, 20 a second, and does not answer packets of these kinds."""
 
     PACKET = encode("PUBLISH", topic=b"flood", payload=bytes(40))
 
@@ -285,8 +285,8 @@ class Floods(Withholds):
 
 
 class OtherClient(Server):
-    """Another client with the same identifier: it comes `after_ms` after this one was accepted, and
-    the server closes this one's connection."""
+    """Another client uses the same identifier: it connects `after_ms` after this one was accepted,
+    and the server closes this one's connection."""
 
     def __init__(self, after_ms):
         Server.__init__(self)
@@ -298,7 +298,7 @@ class OtherClient(Server):
 
 
 class OneId(Server):
-    """Two worlds connect to it with one identifier: the later connection closes the earlier."""
+    """Two worlds connect with one identifier: the later connection closes the earlier one."""
 
     def __init__(self):
         Server.__init__(self)

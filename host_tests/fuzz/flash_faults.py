@@ -1,4 +1,4 @@
-"""Faults of the flash that are no power cuts: every bit of an image flipped, one at a time; dead
+"""Faults of the flash other than power cuts: every bit of an image flipped, one at a time; dead
 blocks. The long form; `test_outbox_faults.py` has the short one.
 """
 
@@ -11,7 +11,7 @@ def _filled(blocks, messages, length, freed, rounds):
     flash = flash_in_ram(blocks, 256)
     outbox = Outbox(flash)
     outbox.format(b"01234567")
-    if rounds:  # until each block was used
+    if rounds:  # until each block has been used
         while min(flash.block_erases) < rounds:
             outbox.append(b"t", bytes(length), length)
             outbox.discard_through(outbox.next_seq - 1)
@@ -25,8 +25,8 @@ def _filled(blocks, messages, length, freed, rounds):
 
 
 def flip_states(blocks, messages, length):
-    """(name, state): fresh, half acknowledged, wrapped. A state: image, {number: payload} stored,
-    oldest held, next number.
+    """Yields (name, state): fresh, half acknowledged, wrapped. A state: image, stored {number:
+    payload}, oldest held, next number.
     """
     yield "fresh", _filled(blocks, messages, length, 0, 0)
     yield "half acknowledged", _filled(blocks, messages, length, messages // 2, 0)
@@ -34,8 +34,8 @@ def flip_states(blocks, messages, length):
 
 
 def judge_flip(state, bit):
-    """How many held messages one flipped bit costs. Raises AssertionError when a number is used
-    again, or a message freed or invented.
+    """Flip one bit and mount. Raises AssertionError when a number is used again, or a message is
+    released or invented.
     """
     image, stored, held_from, next_seq = state
     damaged = bytearray(image)
@@ -45,7 +45,7 @@ def judge_flip(state, bit):
     assert status == 0, "bit %d: mount %d" % (bit, status)
     assert outbox.oldest_seq <= held_from, "bit %d: %d is freed" % (bit, held_from)
     found = contents(outbox)
-    for seq, payload in found.items():  # what was released may come again
+    for seq, payload in found.items():  # what was released may come back
         assert stored.get(seq) == payload, "bit %d: %d is invented" % (bit, seq)
     assert outbox.next_seq >= next_seq, "bit %d: number %d again" % (bit, outbox.next_seq)
     assert outbox.append(b"t", b"more", 4) == 0

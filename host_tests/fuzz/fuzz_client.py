@@ -5,12 +5,12 @@ state of the client.
     python host_tests/fuzz/fuzz_client.py --mutants    each broken copy of firmware must be found
     python host_tests/fuzz/fuzz_client.py --target subscriber --replay build/fuzz/subscriber-1.txt
 
-Whatever comes, the outcome is an event, "need more", or a closed connection, an error and a
-backoff. Never: another exception, a step without end, a buffer that grows, a message lost or freed
+Whatever arrives, the outcome is an event, "need more", or a closed connection with an error and a
+backoff. Never: another exception, an endless step, a buffer that grows, a message lost or released
 without its acknowledgement, an acknowledgement of what no handler took, a packet that a strict
-decoder refuses. `fuzz_model.py` says what is right, `fuzz_program.py` what an input is. A failure
-is minimised, saved to build/fuzz/ and printed with the command that repeats it; status 1. `make
-fuzz` runs it.
+decoder refuses. `fuzz_model.py` defines what is right, `fuzz_program.py` what an input is. A
+failure is minimised, saved to build/fuzz/ and printed with the command that repeats it; status 1.
+`make fuzz` runs it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from fuzz_seeds import seeds_of
 from fuzz_segments import run_segments
 from fuzz_world import run
 
-# target: share of the inputs. A reader's takes 0.03 ms, a client's 0.2 ms, one with the firmware's
-# outbox on a chip 1 ms.
+# target: share of the inputs. An input takes 0.03 ms for the reader, 0.2 ms for a client, and 1 ms
+# for a client with the firmware's outbox on a chip.
 SHARES = {
     "reader": 54,
     "segments": 3,
@@ -53,14 +53,14 @@ SHARES = {
 }
 ROOT = paths.REPOSITORY
 OUT = ROOT / "build" / "fuzz"
-_HANG_S = 20  # of CPU: on a wall clock a machine that stands still would look like a hang
+_HANG_S = 20  # of CPU, because by the wall clock a busy machine would look like a hang
 _MOST_FAILURES = 30
 _ONLY_FLASH, _ONLY_KEPT = {"cut"}, {"fail", "reboot"}
 
 
 @dataclass(slots=True)
 class Failure:
-    """One kind of failure: the first input that showed it, and how often it came."""
+    """One kind of failure: the first input that showed it, and how often it occurred."""
 
     target: str
     kind: str
@@ -71,7 +71,7 @@ class Failure:
 
 
 class Hang(BaseException):
-    """One input took longer than any should."""
+    """One input took longer than any input should."""
 
 
 def words_of(target: str) -> tuple[str, ...]:
@@ -96,19 +96,20 @@ def execute(firmware: Firmware, target: str, program: Program) -> None:
 
 
 def failure_of(firmware: Firmware, target: str, program: Program) -> tuple[str, str] | None:
-    """(kind of failure, its text); None: all is well. The kind is the text without its numbers."""
+    """Returns (kind of failure, its text); None: all is well. The kind is the text without its
+    numbers."""
     try:
         execute(firmware, target, program)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # whatever it is: none may come
+    except BaseException as error:  # whatever it is: none may occur
         text = f"{type(error).__name__}: {error}"
         return re.sub(r"b'.*|b\".*|\d+|\[.*", "#", text), text
     return None
 
 
 class Target:
-    """Its corpus: the inputs that reached a branch, or a state of the protocol, first."""
+    """A target's corpus: the inputs that first reached a branch, or a state of the protocol."""
 
     def __init__(self, firmware: Firmware, name: str, chance: random.Random) -> None:
         self.firmware, self.name, self.chance = firmware, name, chance
@@ -142,8 +143,8 @@ class Target:
 
 @dataclass
 class Fuzzer:
-    """targets: names. unbroken: the firmware is a mutant of this one; ends when an input tells the
-    two apart.
+    """targets: names. unbroken: the firmware is a mutant of this one; fuzzing ends when an input
+    distinguishes the two.
     """
 
     firmware: Firmware
@@ -189,7 +190,7 @@ class Fuzzer:
 
 
 def small(firmware: Firmware, failure: Failure) -> Program:
-    """The failing input, as short as it gets."""
+    """Returns the failing input, minimised."""
 
     def fails(program: Program) -> bool:
         found = failure_of(firmware, failure.target, program)
@@ -208,7 +209,7 @@ def save(firmware: Firmware, failure: Failure) -> Path:
 
 
 class Progress:
-    """A line on stderr now and then."""
+    """Prints a line on stderr at intervals."""
 
     def __init__(self) -> None:
         self.started = self.reported_s = time.monotonic()
@@ -253,7 +254,8 @@ def report(fuzzer: Fuzzer, seconds: float) -> int:
 
 
 def hunt_mutants(runs: int, seed: int) -> list[str]:
-    """One line a mutant that was not found within its share of inputs; reports all on stdout."""
+    """Returns one line for each mutant that was not found within its share of inputs; prints all
+    results."""
     missed, unbroken = [], Firmware()
     for name, target, module, old, new in MUTANTS:
         fuzzer = Fuzzer(Firmware({module: (old, new)}), [target], seed, unbroken)

@@ -1,4 +1,4 @@
-"""What the fuzzer's model is made of: the framing of MQTT, a message, a connection."""
+"""The parts of the fuzzer's model: the framing of MQTT, a message, a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLOSED, CONNECTING, CONNECTED = 0, 1, 2
 PROTOCOL_ERROR, REFUSED, TOO_MANY, STORAGE = -20, -21, -24, -5
 IDS = 65_535
 ARRIVED = 32
-decode = lru_cache(8192)(_decode)  # most packets come again
+decode = lru_cache(8192)(_decode)  # most packets occur repeatedly
 
 
 class Violation(BaseException):
@@ -34,8 +34,8 @@ def id_of(seq: int) -> int:
 
 
 def next_packet(data: bytes | bytearray, at: int, end: int) -> tuple[int, int, int] | None:
-    """(first byte, where the body is, its length) of the packet at `at`; None while its length is
-    not there.
+    """Returns (first byte, offset of the body, its length) of the packet at `at`; None while its
+    length is incomplete.
     """
     length = 0
     for place in range(4):
@@ -49,7 +49,7 @@ def next_packet(data: bytes | bytearray, at: int, end: int) -> tuple[int, int, i
 
 
 def well_formed(topic: bytes) -> bool:
-    """A topic: UTF-8 as CPython knows it, without NUL and wildcards."""
+    """True for a topic: UTF-8 by CPython's rules, without NUL and wildcards."""
     try:
         return not set("\0#+") & set(topic.decode())
     except UnicodeDecodeError:
@@ -58,14 +58,14 @@ def well_formed(topic: bytes) -> bool:
 
 @dataclass(slots=True)
 class Message:
-    """One that the outbox has taken."""
+    """A message that the outbox has accepted."""
 
     seq: int
     topic: bytes
     payload: bytes
     qos: int
     retain: bool
-    written: bool = False  # went out whole, in an exchange that is not complete
+    written: bool = False  # was sent whole, in an exchange that is not complete
     loads: int = 0
     acked: bool = False
     released: bool = False
@@ -73,24 +73,24 @@ class Message:
 
 @dataclass(slots=True)
 class Connection:
-    """What is known of one connection."""
+    """What is known about one connection."""
 
     state: int = CONNECTING
     parsed: int = 0  # bytes from the server
-    # bytes to the server, those included that still wait to be written
+    # bytes to the server, including those still waiting to be written
     started: bytearray = field(default_factory=bytearray)
     packets: int = 0
     last_publish_id: int = 0  # of the last packet, if it is a PUBLISH with one
-    half_sent: int = 0  # identifier of the PUBLISH of which a part waits to be written; 0: none
+    half_sent: int = 0  # identifier of the PUBLISH that is partly written; 0: none
     flight: dict[int, Message] = field(default_factory=dict)
     last_seq: int = -1
     asked: tuple[str, int, int] | None = None  # kind, identifier, number of filters
     answer: tuple[str, int] | None = None
-    call: tuple[int, bytes, bytes] | None = None  # that the handler must get
-    acked: Message | None = None  # that must be reported and freed
-    due: set[int] = field(default_factory=set)  # identifiers whose PUBREL must go out
-    # an inbound identifier that must be noted, or taken out of the note
+    call: tuple[int, bytes, bytes] | None = None  # what the handler must receive
+    acked: Message | None = None  # must be reported and released
+    due: set[int] = field(default_factory=set)  # identifiers whose PUBREL must be sent
+    # an inbound identifier that must be added to the note, or removed from it
     saving: tuple[int, bool] | None = None
-    passed_over: bool = False  # a QoS 2 message, because too many await PUBREL
+    passed_over: bool = False  # a QoS 2 message was, because too many await PUBREL
     error: int = 0
     ping_ms: int = -1

@@ -1,6 +1,6 @@
-"""The end of a fuzzed scenario: everything works again and the server is honest. Whatever came
-before, the client must get going, every message held must arrive, a message from the server must be
-taken, and the outbox must take another.
+"""The end of a fuzzed scenario: everything works again, and the server is honest. Whatever came
+before, the client must recover, every held message must arrive, a message from the server must be
+accepted, and the outbox must accept another.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HELLO = encode("PUBLISH", topic=b"a/b", payload=b"at last", qos=1, packet_id=40
 
 
 class _Server:
-    """Answers what comes on one connection after the other."""
+    """Answers what arrives on one connection after the other."""
 
     def __init__(self, world: Any, session_present: int) -> None:
         self.world, self.session_present = world, session_present

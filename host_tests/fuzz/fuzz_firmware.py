@@ -1,10 +1,10 @@
-"""The firmware's client classes, loaded from source once more: each branch marked, and changed
-where a mutant asks for it.
+"""The firmware's client classes, loaded from source again: with each branch marked, and changed
+where a mutant requires it.
 
-Why not a library: atheris 3.0 installs for some Pythons only (a wheel of 35 MB), runs one target a
-process, and made a scenario three times slower (200 us against 69 us without coverage); marking
-branches in the syntax tree costs a third. Why loaded again: the copies that other tests import stay
-as they are, and a mutant needs no file.
+Why not a library: atheris 3.0 installs for some Pythons only (a wheel of 35 MB), runs one target
+per process, and made a scenario three times slower (200 us instead of 69 us without coverage);
+marking branches in the syntax tree costs a third. Why loaded again: the copies that other tests
+import stay unchanged, and a mutant needs no file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from paths import FIRMWARE
 
-Changes = Mapping[str, tuple[str, str]]  # module: (text, what stands there instead)
+Changes = Mapping[str, tuple[str, str]]  # module: (text, its replacement)
 # Modules whose lines are not marked: shared, or run too often.
 _PLAIN = {"portable", "memory", "packets", "outbox", "ring", "sectors", "state_note"}
 _CLASSES = {
@@ -30,8 +30,8 @@ _MARK, _CALL = "_hit_", "_hit_here_"
 
 
 class _Marks(ast.NodeTransformer):
-    """Puts `_hit_[n] = 1` at the start of each function and of each way out of an if, a loop and a
-    try; also where the second part of an `and` or `or` is reached.
+    """Puts `_hit_[n] = 1` at the start of each function, of each way out of an if, a loop and a
+    try, and where the second part of an `and` or `or` is reached.
     """
 
     def __init__(self, first: int) -> None:
@@ -78,7 +78,7 @@ class _Marks(ast.NodeTransformer):
 
 
 def copy_within_bounds(target: Any, at: int, source: Any, start: int, length: int) -> int:
-    """memory.copy(), strict: on a board one byte too many is not an IndexError but somebody else's
+    """memory.copy(), strict: on a board, one byte too many is not an IndexError but corrupts other
     memory.
     """
     if (
@@ -96,8 +96,8 @@ def copy_within_bounds(target: Any, at: int, source: Any, start: int, length: in
 
 
 class Firmware:
-    """`classes`: Reader, Client and so on by name. `hits`: a byte a mark, of which the first
-    `marks` are in use; the rest is for those who want to tell states apart.
+    """`classes`: Reader, Client and so on by name. `hits`: one byte per mark; the first `marks` are
+    in use, and the rest is for callers that distinguish states.
     """
 
     SPARE = 1024
@@ -124,7 +124,7 @@ class Firmware:
             self.classes[name] = getattr(self.module(module), name)
         for name in self._sources:
             if name.endswith("_setup"):
-                self.module(name)  # now: the sources may be edited while a long run goes on
+                self.module(name)  # now, because the sources may be edited during a long run
 
     def module(self, name: str) -> ModuleType:
         if name in self._modules:
@@ -169,8 +169,8 @@ class Firmware:
 
 
 def new_marks(firmware: Firmware) -> Callable[[], int]:
-    """A function that returns how many marks were hit for the first time since it was last called,
-    and clears them.
+    """Returns a function that returns how many marks were hit for the first time since its last
+    call, and clears them.
     """
     seen = 0
     hits = firmware.hits

@@ -5,9 +5,9 @@
 
 Each input is a connection: CONNACK, then up to four packets in pieces, while two messages are in
 flight. The outcome is one of those in OUTCOMES; never another exception, a buffer that grows, a
-message that is freed although no answer of success for it came, or one that is lost: it is held, or
-aside, or acknowledged. Prints the outcomes and their counts, the packets, and by how much this
-process grew after the first tenth (Ctrl-C: so far); status 1 with the first failure.
+message released without an answer of success, or a lost message: each is held, aside, or
+acknowledged. Prints the outcomes and their counts, the packets, and by how much this process grew
+after the first tenth (with Ctrl-C: so far); status 1 with the first failure.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ OUTCOMES = {
     status.TAKEN_OVER: "taken over",
     status.NO_ANSWER: "no answer",
 }
-PACKETS = "packets"  # a key of the counts, beside the outcomes
-_MOST_GROWTH_KIB = 8192  # of the process: sessions and outboxes are made anew all the time
+PACKETS = "packets"  # a key of the counts, besides the outcomes
+_MOST_GROWTH_KIB = 8192  # of the process: sessions and outboxes are constantly recreated
 KINDS = [over(one) for one in (SubscribingSession, StreamingSession, ExactlyOnceSession)]
 
 
 class Failure(Exception):
-    """What no server may bring about."""
+    """What no server may cause."""
 
 
 class Notes(RamOutbox):
@@ -61,7 +61,7 @@ class Notes(RamOutbox):
 
 
 def packet(chance: random.Random) -> bytes:
-    """One of a server's, sound or nearly so."""
+    """Returns a packet of a server, valid or nearly so."""
     draw = chance.randrange(6)
     numbers = chance.choices(sorted(PROPERTIES), k=chance.randrange(5))
     properties = b"".join(sample(number) for number in numbers)
@@ -91,7 +91,7 @@ def mutated(chance: random.Random, data: bytes) -> bytes:
 
 
 def one(chance: random.Random, sessions: list, found: Counter) -> int:
-    """The outcome; counts the packets in `found`. Raises Failure."""
+    """Returns the outcome; counts the packets in `found`. Raises Failure."""
     session = chance.choice(sessions)
     outbox = session.outbox
     session.lost(0)
@@ -134,7 +134,7 @@ def receive(session, data: bytes, chance: random.Random) -> int:
 
 
 def write(session) -> int:
-    """Some rounds of what its owner does."""
+    """Do some rounds of what the session's owner does."""
     for _ in range(6):
         session.now_ms += 16
         session.next_packet()
@@ -155,8 +155,8 @@ def fresh() -> list:
 
 
 def fuzz(runs: int, seed: int, packets: int = 0, found: Counter | None = None) -> Counter:
-    """Counts of the outcomes, and of the packets: `runs` inputs, or as many as `packets` packets
-    take. found: where to count. Raises Failure."""
+    """Returns the counts of the outcomes and of the packets: of `runs` inputs, or of enough inputs
+    for `packets` packets. found: where to count. Raises Failure."""
     chance, sessions = random.Random(seed), fresh()
     found = Counter() if found is None else found
     number = 0
@@ -176,7 +176,7 @@ def peak_kib() -> int:
 
 
 def grown(options: argparse.Namespace) -> tuple[Counter, int]:
-    """The counts, and how many KiB the process grew by after a tenth. Raises Failure."""
+    """Returns the counts, and by how many KiB the process grew after a tenth. Raises Failure."""
     first = fuzz(options.runs // 10, options.seed, options.packets // 10)
     before_kib, rest = peak_kib(), Counter()
     packets = options.packets - first[PACKETS] if options.packets else 0

@@ -1,10 +1,10 @@
-"""Feeds hostile SenML to both readers of segments and on to the streams' state and the clocks: the
-two agree row for row, and nothing fails.
+"""Feeds hostile SenML to both readers of segments, and on to the streams' state and the clocks: the
+readers agree row for row, and nothing fails.
 
     python host_tests/fuzz/fuzz_messages.py [COUNT] [SEED]
 
-COUNT is 1,000,000 and SEED 1 unless given: some minutes. `test_pipeline_decode.py` runs a short
-form, `test_pipeline.py` takes such messages through Spark to the last table.
+COUNT is 1,000,000 and SEED 1 by default: this takes some minutes. `test_pipeline_decode.py` runs a
+short form; `test_pipeline.py` takes such messages through Spark to the last table.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _CBOR = {label: number for number, label in labels.CBOR.items()}
 
 
 def payload(chance: random.Random) -> bytes:
-    """One message: mostly right labels with some that are not, in JSON or CBOR, now and then with
-    bytes changed."""
+    """Returns one message: mostly valid labels with some invalid ones, in JSON or CBOR, sometimes
+    with bytes changed."""
     records = [_record(chance) for _ in range(chance.choice((0, 0, 1, 2, 5)))]
     content = _encoded([_first(chance), *records], chance)
     return _changed(content, chance) if chance.random() < 0.1 else content
@@ -108,7 +108,7 @@ def segment(count: int, chance: random.Random) -> bytes:
 
 
 def rows_of(data: bytes) -> tuple[list[tuple], pa.Table]:
-    """The fast reader's rows, times as integers, and its table."""
+    """Returns the fast reader's rows, with times as integers, and its table."""
     batches = decode.segment_batches(data, "c", 3)
     table = pa.Table.from_batches(batches, schema=schemas.FRAME)
     plain = [
@@ -119,7 +119,8 @@ def rows_of(data: bytes) -> tuple[list[tuple], pa.Table]:
 
 
 def check(data: bytes) -> Counter[str]:
-    """How many rows for which reason; raises where the two readers differ or a step fails."""
+    """Returns how many rows were refused for each reason. Raises if the two readers differ or a
+    step fails."""
     found, table = rows_of(data)
     expected = list(exact.segment_rows(data, "c", 3))
     differing = set(map(repr, found)) ^ set(map(repr, expected))
@@ -132,7 +133,7 @@ def check(data: bytes) -> Counter[str]:
 
 
 def _check_bounds(readings: pa.Table) -> None:
-    """Placed times too: what gold computes from these fits its types."""
+    """Placed times too: what gold computes from them fits its types."""
     for row in readings.select(["value", "uptime_s", "shift_s"]).to_pylist():
         assert abs(row["value"]) <= 1e38, row
         assert abs(row["uptime_s"] or 0.0) + abs(row["shift_s"]) < 1e10, row
@@ -141,7 +142,7 @@ def _check_bounds(readings: pa.Table) -> None:
 
 
 def fuzz(count: int, seed: int, per_segment: int = 500) -> Counter[str]:
-    """A failure names the segment to repeat."""
+    """Fuzz `count` messages. A failure prints the segment to repeat."""
     outcomes: Counter[str] = Counter()
     for number in range(-(-count // per_segment)):
         try:

@@ -1,10 +1,10 @@
-"""What must come of the bytes from a server, after the standard and the firmware's documented
-choices, without a line of it.
+"""The expected effect of bytes from a server, by the standard and the firmware's documented
+choices, without a line of the firmware.
 
-The model parses both directions by itself, byte by byte what the client has consumed, packet by
-packet what it starts to send. Each thing that the client does (a call of the handler, a message
-freed, an acknowledgement, a closed connection) must be the one that the model expects at that byte;
-and what the model expects must happen.
+The model parses both directions on its own: byte by byte what the client has consumed, and packet
+by packet what it starts to send. Each action of the client (a call of the handler, a released
+message, an acknowledgement, a closed connection) must be the one that the model expects at that
+byte, and what the model expects must happen.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class Model:
         self.word_topic, self.stream = word_topic, stream
         self.qos_2 = mode == "exactly_once"
         self.collector = mode == "durable"
-        self.messages: dict[int, Message] = {}  # accepted, not freed
+        self.messages: dict[int, Message] = {}  # accepted, not released
         self.connection: Connection | None = None
         self.arrived: set[int] = set()
         self.noted: set[int] = set()
-        # what had arrived when the server lost the session: may be noted once more
+        # what had arrived when the server lost the session: it may still be in the note
         self.stale: set[int] = set()
         self.noted_released: set[int] = set()
-        self.through = -1  # the collector's best word
+        self.through = -1  # the collector's highest confirmation
         self.next_seq = 0
-        self.zero: bytes | None = None  # the packet of QoS 0 that must go out
+        self.zero: bytes | None = None  # the packet of QoS 0 that must be sent
         self.pieces: list[list[Any]] = []  # [topic, length of the payload, what came, failed]
         self.raises = False  # what the handler does
         self.connect_packet = b""
@@ -91,7 +91,7 @@ class Model:
         require(one.saving is None, "%s: not noted: %r", when, one.saving)
 
     def _packet(self, first: int, body: bytes) -> int:
-        """The error that it must end in, or 0."""
+        """Returns the error in which the packet must end, or 0."""
         one = self.connection
         assert one
         if one.state == CONNECTING:
@@ -134,7 +134,7 @@ class Model:
         if not packet_id:
             return PROTOCOL_ERROR
         if at <= self.rx_bytes and not well_formed(body[2:end]):
-            return PROTOCOL_ERROR  # a topic that the buffer does not hold is not looked at
+            return PROTOCOL_ERROR  # a topic that the buffer does not hold is not checked
         return self._message(first, packet_id, body[2:end], body[at:], len(body) > self.rx_bytes)
 
     def _message(
@@ -210,7 +210,7 @@ class Model:
             return PROTOCOL_ERROR
         message = one.flight.get(packet_id)
         if not message or (first == 0x40 and packet_id == one.half_sent):
-            return 0  # nothing waits for it yet
+            return 0  # nothing awaits it yet
         two = self.qos_2 and message.qos == 2
         if first == 0x50 and two:
             message.released = True
@@ -311,7 +311,8 @@ class Model:
     # --- To the server ---
 
     def started(self, data: bytes) -> None:
-        """All bytes of this connection that were written or wait in the client to be written."""
+        """Check all bytes of this connection that were written or wait in the client to be
+        written."""
         one = self.connection
         assert one
         require(

@@ -1,10 +1,10 @@
-"""Feeds the MQ codec random and mutated messages: any bytes give a message or a named error, and
-never anything else.
+"""Feeds random and mutated messages to the MQ codec: any bytes give a message or a named error, and
+nothing else.
 
     python host_tests/fuzz/fuzz_mq.py [COUNT] [SEED]
 
-COUNT is 1,000,000 and SEED 1 unless given: some minutes; the tests run a short form.
-A message that was read is built again, byte for byte; its folders are read, checked, and mapped to
+COUNT is 1,000,000 and SEED 1 by default: this takes some minutes; the tests run a short form. A
+message that was read is built again, byte for byte; its folders are read, checked, and mapped to
 MQTT.
 """
 
@@ -47,8 +47,8 @@ _NUMBERS = (
 
 
 def outcome(data: bytes, encoding: int) -> str:
-    """The name of the error, or `message`. Raises AssertionError, or whatever should not have been
-    raised.
+    """Returns the name of the error, or `message`. Raises AssertionError, or whatever exception
+    should not occur.
     """
     try:
         message = header.parse(data, encoding=encoding)
@@ -80,7 +80,7 @@ def _read_folders(message: header.Message, md: Descriptor, data: bytes) -> str:
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """One to four small changes."""
+    """Make one to four small changes."""
     changed = bytearray(data)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(changed) + 1)
@@ -104,7 +104,8 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 def replaced_folder(data: bytes, chance: random.Random) -> bytes:
-    """A change inside the folder only, lengths kept right: the XML reader gets its share."""
+    """Change only the inside of the folder, with correct lengths, so that the XML reader is
+    reached."""
     inner = bytearray(data[40:])
     for _ in range(chance.randint(1, 3)):
         piece = chance.choice(_PIECES)
@@ -114,7 +115,7 @@ def replaced_folder(data: bytes, chance: random.Random) -> bytes:
 
 
 def one(chance: random.Random, seeds: list[tuple[int, bytes]]) -> tuple[int, bytes]:
-    """(encoding, bytes)"""
+    """Returns (encoding, bytes)."""
     encoding, data = chance.choice(seeds)
     kind = chance.random()
     if kind < 0.1:
@@ -125,7 +126,7 @@ def one(chance: random.Random, seeds: list[tuple[int, bytes]]) -> tuple[int, byt
 
 
 def fuzz(count: int, seed: int) -> Counter[str]:
-    """How often each outcome came. A failure prints the input."""
+    """Returns how often each outcome occurred. A failure prints the input."""
     chance, seeds, outcomes = random.Random(seed), samples(), Counter()
     for number in range(count):
         encoding, data = one(chance, seeds)

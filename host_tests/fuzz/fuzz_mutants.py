@@ -1,8 +1,8 @@
-"""Broken copies of the firmware, made in memory: (what is wrong, target, module, text, what stands
-there instead).
+"""Broken copies of the firmware, made in memory: (what is wrong, target, module, text, its
+replacement).
 
-The fuzzer must find each of them, or it proves nothing. The texts follow the firmware: one that no
-longer stands there once is an error, never a mutant left out.
+The fuzzer must find each of them, or it proves nothing. The texts must match the firmware: a text
+that no longer occurs exactly once is an error, so that no mutant is silently left out.
 """
 
 MUTANTS = (

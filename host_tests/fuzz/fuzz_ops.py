@@ -20,7 +20,7 @@ class Ops:
 
     @staticmethod
     def say(world: Any, number: int, data: bytes) -> None:
-        """The server says this; then a poll, unless number is 1."""
+        """The server sends this; then a poll, unless number is 1."""
         if world.stream:
             world.stream.incoming += data
         if not number:
@@ -36,8 +36,8 @@ class Ops:
 
     @staticmethod
     def ask(world: Any, number: int, data: bytes) -> None:
-        """The answer to SUBSCRIBE or UNSUBSCRIBE, its identifier off by number. data: the codes, if
-        not as asked.
+        """The answer to SUBSCRIBE or UNSUBSCRIBE, with its identifier off by number. data: the
+        codes, if other than requested.
         """
         one = world.model.connection
         if one and one.asked:
@@ -49,7 +49,7 @@ class Ops:
 
     @staticmethod
     def acks(world: Any, number: int, data: bytes) -> None:
-        """PUBACK of the first ones in flight, in one segment."""
+        """PUBACK of the first messages in flight, in one segment."""
         one = world.model.connection
         found = sorted(one.flight.values(), key=lambda message: message.seq)[:number] if one else []
         Ops.say(
@@ -58,8 +58,8 @@ class Ops:
 
     @staticmethod
     def word(world: Any, number: int, data: bytes) -> None:
-        """The collector's word: number - 8 from the newest message. data: other bytes in its
-        middle.
+        """The collector's confirmation: number - 8 from the newest message. data: other bytes in
+        its middle.
         """
         Ops.say(world, 0, world.word_of(world.outbox.next_seq - 1 + number - 8, data))
 
@@ -95,17 +95,17 @@ class Ops:
 
     @staticmethod
     def room(world: Any, number: int, data: bytes) -> None:
-        """How much one write takes; 255: all."""
+        """How much one write accepts; 255: all."""
         world.room = number if number < 255 else 1 << 16
 
     @staticmethod
     def chunk(world: Any, number: int, data: bytes) -> None:
-        """Bytes that one read returns; 0: all."""
+        """How many bytes one read returns; 0: all."""
         world.chunk = number or 1 << 16
 
     @staticmethod
     def handler(world: Any, number: int, data: bytes) -> None:
-        """0 returns, 1 raises, 2 raises once, 3 publishes, 4 raises with pieces only."""
+        """0 returns, 1 raises, 2 raises once, 3 publishes, 4 raises on pieces only."""
         world.handler = number
 
     @staticmethod
@@ -123,7 +123,7 @@ class Ops:
 
     @staticmethod
     def reboot(world: Any, number: int, data: bytes) -> None:
-        """A power cut. 1: acknowledgements that no record carries are forgotten, as on flash."""
+        """A power cut. 1: acknowledgements that no record carries are lost, as on flash."""
         if number and hasattr(world.outbox, "forget"):
             world.outbox.forget()
         world.boot()
@@ -137,7 +137,7 @@ class Ops:
 
     @staticmethod
     def link(world: Any, number: int, data: bytes) -> None:
-        """The next few calls of link() raise; from 16 on give None."""
+        """The next few calls of link() raise; from 16 on they return None."""
         world.link_fails, world.link_gives_none = number & 15, number > 15
 
     @staticmethod
@@ -147,7 +147,7 @@ class Ops:
 
     @staticmethod
     def hello(world: Any, number: int, data: bytes) -> None:
-        """Get connected: wait, CONNACK (1: with the session), and (2) the answer to SUBSCRIBE."""
+        """Connect: wait, CONNACK (1: with the session), and (2) the answer to SUBSCRIBE."""
         for _ in range(16):
             if world.stream:
                 break
@@ -161,7 +161,7 @@ class Ops:
 
     @staticmethod
     def finale(world: Any, number: int, data: bytes) -> None:
-        """From now on all is well, and the server honest: everything must arrive. 1: it kept the
+        """From now on all is well and the server is honest: everything must arrive. 1: it kept the
         session.
         """
         play(world, number & 1)

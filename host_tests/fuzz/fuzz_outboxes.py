@@ -1,5 +1,5 @@
-"""Outboxes for the fuzzer: one in RAM that behaves as the one on flash does, and a watch over any
-of them.
+"""Outboxes for the fuzzer: one in RAM that behaves like the one in flash, and an observer of
+either.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ _MOST = 40
 
 
 class SteadyOutbox:
-    """The calls of `outbox.py` and `state_note.py`, over a dict that survives a reset: thousands of
-    resets a second.
+    """The calls of `outbox.py` and `state_note.py`, over a dict that survives a reset, so that
+    thousands of resets a second are possible.
 
-    The record's rules (16 bytes of overhead, 255 of topic, acknowledgements 16 wide) are those of
-    the real one.
+    The limits of a record (16 bytes of overhead, 255 of topic, acknowledgements 16 wide) are those
+    of the real outbox.
     """
 
     renumbers = False
@@ -90,7 +90,7 @@ class SteadyOutbox:
         return False
 
     def shelf(self):
-        """Never: the model has none. `test_suspects.py` has."""
+        """Always fails, because the model has no shelf. `test_suspects.py` tests it."""
         raise MemoryError
 
     def set_note(self, data: Any, length: int) -> int:
@@ -101,7 +101,7 @@ class SteadyOutbox:
         return self.save_state()
 
     def forget(self) -> None:
-        """What no record carries."""
+        """Forget what no record carries."""
         self.oldest_seq, self.acked = self.saved
 
 
@@ -141,8 +141,8 @@ def _watched(base: type) -> type:
 
 
 def observed(base: type, world: Any) -> Any:
-    """A subclass that reports to the world what is freed and noted; made once a class, not once a
-    scenario.
+    """Returns a subclass that reports to the world what is released and noted; made once per class,
+    not per scenario.
     """
     kind = _watched(base)
 

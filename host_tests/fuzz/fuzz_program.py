@@ -1,5 +1,5 @@
-"""The op-code language of the fuzzer: what happens to a client, one operation after the other; its
-text, and its mutators.
+"""The language of the fuzzer: what happens to a client, one operation after the other, as text, and
+mutated.
 
 A program is a list of (word, number, bytes); as text `word=number.hex`, separated by spaces. The
 words are the methods `do_...` of `fuzz_world.World`.
@@ -15,7 +15,7 @@ Op = tuple[str, int, bytes]
 Program = list[Op]
 MOST_OPS, MOST_BYTES = 24, 700
 _NO_FINALE = 0.85
-# word: the numbers worth trying
+# word: the useful numbers
 WORDS: dict[str, tuple[int, ...]] = {
     "say": (0, 0, 1),
     "near": tuple(range(20)),
@@ -117,8 +117,8 @@ def program_of(text: str) -> Program:
 
 
 class Mutator:
-    """One to four changes to a program. Structure-aware: operations, packets, lengths and
-    identifiers as well as bits.
+    """Makes one to four changes to a program. It knows the structure: operations, packets, lengths
+    and identifiers as well as bits.
     """
 
     def __init__(self, chance: random.Random, words: tuple[str, ...]) -> None:
@@ -156,7 +156,7 @@ class Mutator:
             )
         for _ in range(1 + int(chance() * chance() * 5)):
             self._changes[int(chance() * len(self._changes))](found)
-        if chance() < _NO_FINALE:  # it takes as long as all the rest
+        if chance() < _NO_FINALE:  # a finale takes as long as all the rest
             found = [op for op in found if op[0] != "finale"]
         return found[:MOST_OPS]
 
@@ -205,7 +205,7 @@ class Mutator:
             program[at] = word, self._pick(WORDS.get(word, (0,))), data  # type: ignore[assignment]
 
     def _start(self, program: Program) -> None:
-        """Where the numbers of messages begin, and the width of the window."""
+        """Change the first number of a message, and the width of the window."""
         if self._at(4) == 0:
             window = bytes((self._pick((1, 2, 3, 15, 16, 16)),))  # type: ignore[arg-type]
             begin = "start", self._pick(_STARTS), window
@@ -223,7 +223,8 @@ class Mutator:
             program[at] = word, number, self.changed(data)
 
     def changed(self, data: bytes) -> bytes:
-        """Other bytes: a bit, a byte, a length, an identifier, a piece less, a piece twice."""
+        """Change the bytes: a bit, a byte, a length, an identifier, a piece removed, a piece
+        doubled."""
         new, kind = bytearray(data), self._at(9)
         at = self._at(len(new)) if new else 0
         if kind < 2 and new:
@@ -245,7 +246,7 @@ class Mutator:
         return bytes(new[:MOST_BYTES])
 
     def _packet(self, program: Program) -> None:
-        """A whole packet before or after what the server says."""
+        """Put a whole packet before or after what the server sends."""
         at = self._with_data(program)
         if at >= 0 and program[at][0] == "say":
             word, number, data = program[at]
@@ -257,7 +258,7 @@ class Mutator:
             )
 
     def _split(self, program: Program) -> None:
-        """The same bytes in two segments."""
+        """Send the same bytes in two segments."""
         at = self._with_data(program)
         if at >= 0 and program[at][0] == "say":
             data = program[at][2]
@@ -266,7 +267,8 @@ class Mutator:
 
 
 def minimised(program: Program, fails: object, most_tries: int = 3000) -> Program:
-    """The program with fewer operations and bytes that still makes fails(program) true."""
+    """Returns the program with fewer operations and bytes for which fails(program) is still
+    true."""
     tries, changed = 0, True
     while changed and tries < most_tries:
         changed = False

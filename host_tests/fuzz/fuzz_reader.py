@@ -1,5 +1,5 @@
-"""The reader against a parser that knows nothing of it, in the segments given, byte by byte, and in
-one piece.
+"""Compares the reader with an independent parser: in the given segments, byte by byte, and in one
+piece.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from fuzz_facts import BadLength, next_packet, require
 from fuzz_program import Program
 
 _BUFFER_BYTES = 32
-_MOST = 140  # bytes a segment: the first length of two bytes is among them
-Packet = tuple[int, int, bytes]  # first byte, length, what the buffer keeps
+_MOST = 140  # bytes per segment, so that the first length of two bytes occurs
+Packet = tuple[int, int, bytes]  # first byte, length, the part that the buffer keeps
 
 
 def parsed(data: bytes) -> tuple[list[Packet], bool]:
-    """The packets in data; True when they end in a length of more than four bytes."""
+    """Returns the packets in data; True if they end in a length of more than four bytes."""
     found, at = [], 0
     while True:
         try:
@@ -30,7 +30,7 @@ def parsed(data: bytes) -> tuple[list[Packet], bool]:
 
 
 def read(reader_class: Any, segments: list[bytes]) -> tuple[list[Packet], bool]:
-    """The same by the reader."""
+    """Returns the same, by the reader."""
     reader, found = reader_class(_BUFFER_BYTES), []
     for segment in segments:
         at = 0

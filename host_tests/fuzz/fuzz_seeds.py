@@ -1,4 +1,4 @@
-"""Where the fuzzer begins: programs (`fuzz_program.py`) named by what the server says."""
+"""The fuzzer's first inputs: programs (`fuzz_program.py`) named by what the server says."""
 
 from __future__ import annotations
 

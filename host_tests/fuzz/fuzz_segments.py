@@ -1,5 +1,5 @@
 """The same bytes from the server in different segments: the application must see the same, and the
-counters agree.
+counters must agree.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from fuzz_world import World
 
 _MODES = ("subscriber", "streamer", "exactly_once")
 _MOST = 300  # bytes
-# Connected, two messages in flight and none to come, a request unanswered: no packet of the
-# client's depends on the segments.
+# Connected, two messages in flight and no more to come, a request unanswered: no packet of the
+# client depends on the segments.
 _BEFORE = program_of("hello=2 pub=1 pub=1 sub=1 poll=6")
 _COUNTERS = ("received", "ignored", "skipped", "acknowledged", "handler_errors", "state", "base")
 
 
 def run_segments(firmware: Firmware, program: Program) -> None:
-    """Each mode in turn, by the number after `start`."""
+    """Run one mode, by the number after `start`."""
     mode = _MODES[program[0][1] % len(_MODES) if program else 0]
     segments = [data for word, _, data in program if word == "say"]
     whole = b"".join(segments)[:_MOST]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Mutated series messages through the exact reader: each is refused with a reason, or read, within
-its bounds; of those that are read, one in 16 by the tests' own reader too, with the same result.
+"""Passes mutated series messages to the exact reader: each is refused with a reason, or read within
+its bounds. Of those that are read, one in 16 is also read by the tests' own reader, with the same
+result.
 
     .venv/bin/python host_tests/fuzz/fuzz_series.py --count 10000000
 
-Prints how many were read and refused. The same seed makes the same messages.
+Prints how many were read and refused. The same seed gives the same messages.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ BATCH = 100_000
 
 
 def seeds(dice: random.Random) -> list[bytes]:
-    """Good messages of every kind, short ones, so that a change hits all parts alike."""
+    """Returns good messages of every kind, all short, so that changes hit all parts alike."""
     found = []
     for columns in (series_writer.CLIMATE, (("n", "", 0),), (("a", "V", -3), ("b", "", 2))):
         for rows in (0, 1, 2, 5):
@@ -57,7 +58,7 @@ def mutated(dice: random.Random, good: list[bytes]) -> bytes:
     payload = bytearray(dice.choice(good))
     for _ in range(dice.choice((1, 1, 1, 2, 3))):
         way = dice.randrange(8)
-        # The samples are the end: half of the changes are there.
+        # The samples are at the end, and half of the changes go there.
         at = (
             dice.randrange(len(payload))
             if way & 1
@@ -77,7 +78,7 @@ def mutated(dice: random.Random, good: list[bytes]) -> bytes:
 
 
 def judge(payload: bytes, also: bool) -> str:
-    """What became of it. Raises AssertionError where the reader is wrong."""
+    """Returns how the message was treated. Raises AssertionError if the reader is wrong."""
     try:
         found = series.decode(payload)
     except Malformed as error:

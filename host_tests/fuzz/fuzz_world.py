@@ -1,5 +1,5 @@
-"""What stands around the client in the fuzzer: stream, outbox, clock and application, moved by a
-program (`fuzz_program.py`) and watched by a model (`fuzz_model.py`).
+"""The surroundings of the client in the fuzzer: stream, outbox, clock and application, driven by a
+program (`fuzz_program.py`) and observed by a model (`fuzz_model.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODES = {
     "exactly_once": "ExactlyOnceSession",
 }
 _FIXED = ("tx", "buffer", "_rx", "_note")  # buffers that must keep their size
-_NAMED_ERRORS = (-22, -23, -25, -26, 0)  # a connection may end in these whatever the server said
+_NAMED_ERRORS = (-22, -23, -25, -26, 0)  # a connection may end in these, whatever the server sent
 _FIRST_WAIT_MS, _LONGEST_WAIT_MS, _RESPONSE_MS = 250, 60_000, 10_000
 
 
@@ -82,7 +82,7 @@ class Stream:
 
 
 class Taking:
-    """How far the session has read when it calls: it knows that itself only while it is at it."""
+    """How far the session has read when it makes a call: it knows that only while it is reading."""
 
     def __init__(self, client: Any) -> None:
         self.client, self.session = client, client.session
@@ -97,7 +97,7 @@ class Taking:
         session._on_puback = self._on_puback
 
     def left(self) -> int:
-        """Bytes that were read from the stream and not yet taken."""
+        """Returns how many bytes were read from the stream and not yet consumed."""
         if self.client._stream is None:
             return self.unread
         if self.is_inside:
@@ -108,7 +108,7 @@ class Taking:
         self.at, self.end = at, end
         self.is_inside = True
         found = self.receive(data, at, end)
-        self.is_inside = found < 0  # the client leaves what follows the error
+        self.is_inside = found < 0  # the client ignores what follows the error
         return found
 
     def _lost(self, error: int) -> None:
@@ -135,8 +135,8 @@ class Taking:
 
 
 class World:
-    """target: a key of MODES, with "_flash" appended for the outbox of the firmware on a chip that
-    can lose its power.
+    """target: a key of MODES, with "_flash" appended for the firmware's outbox on a chip that can
+    lose its power.
     """
 
     def __init__(self, firmware: Firmware, target: str, program: Program) -> None:
@@ -167,7 +167,7 @@ class World:
         self.flash = self._formatted() if flash else None
         self.model.next_seq = self.first_seq
         self.outbox: Any = None
-        self.log: list[tuple] = []  # what the application saw
+        self.log: list[tuple] = []  # what the application received
         self.boot()
 
     # --- Power ---
@@ -228,13 +228,13 @@ class World:
         self._recall()
 
     def _recall(self) -> None:
-        """What the outbox holds after a reset must be what it took, what was freed excepted."""
+        """After a reset the outbox must hold what it accepted, except what was released."""
         model, outbox = self.model, self.outbox
         if self.trying and outbox.next_seq == self.trying.seq + 1:
             self._accept(self.trying)
         self.trying = None
         if not self.flash and self.mode in ("subscriber", "streamer"):
-            model.messages.clear()  # in RAM: gone
+            model.messages.clear()  # in RAM: lost
             self.all.clear()
             model.next_seq = outbox.next_seq
             return
@@ -364,7 +364,7 @@ class World:
             pass
 
     def watch(self) -> None:
-        """After whatever the client did."""
+        """Check after anything the client did."""
         one, client = self.model.connection, self.client
         if one:
             self.sync()
@@ -378,7 +378,7 @@ class World:
         require(0 <= next_send - base <= self.window, "window %d..%d", base, next_send)
 
     def check_sizes(self) -> None:
-        """A buffer that grew does not shrink again, so the end is time enough."""
+        """A buffer that grew does not shrink again, so checking at the end suffices."""
         sizes, session = self._sizes(), self.session
         require(sizes == self.sizes, "buffers %r, were %r", sizes, self.sizes)
         is_bounded = len(session.filters) <= len(FILTERS) + 1 and not session._acked >> 16
@@ -417,7 +417,7 @@ class World:
         self.log.append(("closed", error))
 
     def _last_written(self, one: Connection, data: bytes) -> None:
-        """Of the last packet perhaps a part."""
+        """Check the last packet, of which maybe only a part was written."""
         if len(data) <= len(one.started):
             require(one.started.startswith(data), "what was to be written has changed")
             return
@@ -456,7 +456,8 @@ class World:
         self.model.messages[message.seq] = self.all[message.seq] = message
 
     def word_of(self, seq: int, data: bytes = b"") -> bytes:
-        """What the collector says: durable up to seq. data: other bytes in its middle."""
+        """Returns the collector's confirmation: durable up to seq. data: other bytes in its
+        middle."""
         text = STREAM + b" %d" % max(0, seq)
         return encode(
             "PUBLISH", topic=WORD, payload=text[:7] + data + text[7 + len(data) :], retain=True
@@ -473,7 +474,7 @@ _IMAGES: dict[tuple[str, int], bytes] = {}
 
 
 def run(firmware: Firmware, target: str, program: Program) -> World:
-    """Raises Violation, or what else should not come."""
+    """Raises Violation, or whatever else should not occur."""
     world = World(firmware, target, program)
     for word, number, data in program:
         world.do(word, number, data)

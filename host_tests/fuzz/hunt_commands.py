@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Commands over power cuts and killed brokers, in virtual time: each done once and answered once.
+"""Commands across power cuts and killed brokers, in virtual time: each done once and answered once.
 
     hunt_commands.py [--commands 1000] [--boards 20] [--seed 1]
 
-firmware/main.py under CPython with a flash that obeys NOR rules and the board's files; half of the
-boards sleep. The power goes at a random change of a file or operation of flash; a killed broker
-forgets its session and all that it had not delivered, and the sender repeats what is unanswered.
+Runs firmware/main.py under CPython with a flash that obeys NOR rules and the board's files; half of
+the boards sleep. The power goes at a random change of a file or operation of flash. A killed broker
+loses its session and all that it had not delivered, and the sender repeats what is unanswered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TAKEN_BACK = 2
 
 @dataclass
 class Account:
-    """What a hunt saw."""
+    """The results of a hunt."""
 
     commands: int = 0
     lives: int = 0
@@ -50,7 +50,7 @@ class Account:
 
 
 def _command(rng: random.Random, name: str, number: int) -> tuple[dict, int]:
-    """A command, and the result that it must have."""
+    """Returns a command, and the result that it must have."""
     kind = rng.choice(["report", "restart", "interval", "set", "cut off", "wrong"])
     settings = {
         "interval": {"interval_ms": 10_000 + number},
@@ -116,7 +116,7 @@ class Hunt:
             world.server.kill_in = rng.randrange(1, 10)
 
     def _check(self, made: list[tuple[dict, int]]) -> int:
-        """How many settings were taken back."""
+        """Returns how many settings were taken back."""
         world, taken_back = self.world, 0
         answers, interrupted = world.answers(), world.interrupted()
         for command, result in made:
@@ -133,7 +133,7 @@ class Hunt:
         return taken_back
 
     def _check_starts(self, command: dict, result: int, answer: tuple, interrupted: dict) -> None:
-        """The result is the one it must have, and so are the starts that led to it."""
+        """The result must be the expected one, and so must the starts that led to it."""
         name, (found, _, why) = command["id"], answer
         on_trial = interrupted.get(("trial", name), [])
         if result != 1 and set(command.get("settings", {})) - {"interval_ms"}:

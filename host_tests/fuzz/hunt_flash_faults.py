@@ -4,8 +4,8 @@
     .venv/bin/python host_tests/fuzz/hunt_flash_faults.py            dead blocks, and sampled flips
     .venv/bin/python host_tests/fuzz/hunt_flash_faults.py --all      every bit of three images: 1 h
 
-Dead blocks: one of 16, then two, each dead from several moments of the first five rounds on. Flips:
-each bit of every byte that is not erased, one at a time, and one bit in 601 of all.
+Dead blocks: one of 16, then two, each dying at one of several moments of the first five rounds.
+Flips: each bit of every byte that is not erased, one at a time, and one bit in 601 of all.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def flips(every_bit: bool) -> None:
 
 
 def life(dead: tuple[int, ...], moment: int) -> tuple[int, int]:
-    """(publishes refused, erases) of one life. SystemExit when a message is not delivered."""
+    """Returns (publishes refused, erases) of one life. SystemExit when a message is not
+    delivered."""
     flash = dying(BLOCKS)
     outbox = formatted(flash)
     stored, delivered, refused = [], [], 0

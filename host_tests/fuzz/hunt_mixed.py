@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Everything at a time: any session, options and outbox against a server at fault, by chance.
+"""All faults combined: any session, options and outbox with a faulty server, at random.
 
     hunt_mixed.py [--first 0] [--seeds 2000]
 
-mixed_choices.py says what a seed chooses, mixed_world.py what must hold. Each seed that fails is
-printed with what it chose: `hunt_mixed.py --first SEED --seeds 1` repeats it.
+mixed_choices.py defines what a seed chooses, mixed_world.py what must hold. Each failing seed is
+printed with its choices: `hunt_mixed.py --first SEED --seeds 1` repeats it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOLD_EVERY = 100
 
 @dataclass
 class Account:
-    """What a hunt saw."""
+    """The results of a hunt."""
 
     seeds: int = 0
     accepted: int = 0

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The long hunt with pinned blocks: littlefs and an outbox on one chip, the power cut in any
+"""The long hunt with pinned blocks: littlefs and an outbox on one chip, with the power cut in any
 operation of either.
 
     .venv/bin/python host_tests/fuzz/hunt_pinned.py [--cuts 10000] [--seed 1] [--arch amd64]
 
-Each seed runs in a MicroPython of its own: every geometry under load, and grow(), release(),
-create() cut in each operation. See pinned_hunt.py. Prints what was cut; a violation with the
-command that repeats it, status 1.
+Each seed runs in a separate MicroPython: every geometry under load, and grow(), release(), create()
+cut in each operation. See pinned_hunt.py. Prints what was cut; for a violation, the command that
+repeats it, and status 1.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tqdm import tqdm
 import run_micropython
 from outpost_tools.common import interpreters
 
-# per geometry and seed; what is held then reaches round the ring more than once
+# per geometry and seed; the held messages then reach around the ring more than once
 CUTS_OF_A_LOAD = 600
 
 
 def hunt(command: list[str], seed: int) -> tuple[int, int, int] | str:
-    """(cuts, second cuts, most duplicates), or the violation."""
+    """Returns (cuts, second cuts, most duplicates), or the violation."""
     code = f"import pinned_hunt; pinned_hunt.main({CUTS_OF_A_LOAD}, {seed}, 1)"
     done = subprocess.run(
         [*command, "-X", "heapsize=16M", "-c", code],

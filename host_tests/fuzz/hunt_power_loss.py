@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The long hunt for a power cut that breaks the outbox's promise: `make power-loss`, with CUTS=n
-for another number.
+for another number of cuts.
 
 Each program and erase of every load on every geometry (`power_loss.py`) is cut in six ways, taken
-in turn from those of the cut model (`prove/outbox_chip.py`); one in four goes on and is cut again
+in turn from those of the cut model (`prove/outbox_chip.py`). One in four continues and is cut again
 at random, and half of these a third time. Stops at the first violation and prints the command that
 repeats it.
 """
@@ -40,8 +40,8 @@ def hunt(seed: int) -> power_loss.Tally | str:
 
 
 def count_mutants(seeds: int = 4, steps: int = 30) -> int:
-    """How many of the hunts each mutant of test_outbox_power_loss.py fails; 1 when one is never
-    caught, or the real one is.
+    """Prints how many of the hunts each mutant of test_outbox_power_loss.py fails. Returns 1 if one
+    is never caught, or if the real outbox is.
     """
     import test_outbox_power_loss as mutants
     from nor_flash import NorRuleError

@@ -24,12 +24,12 @@ FILTER, CONFIRMATION = b"in/#", b"o/durable"
 _RECORD_BYTES = 256
 _WORST_STATUS = -15
 _HOST_UNREACHABLE = 113
-_FAILS, _IS_SLOW = 0.3, 0.3  # of the calls of the link
+_FAILS, _IS_SLOW = 0.3, 0.3  # of the link's calls
 _COLUMNS = ((b"t", b"Cel", -2), (b"h", b"", -1))
 
 
 class Board:
-    """Everything follows from the seed."""
+    """All that it does follows from the seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -40,7 +40,7 @@ class Board:
             self.weather, chosen.level, chosen.loses_sessions, chosen.ends_on_mark, CONFIRMATION
         )
         self.accepted: dict[bytes, int] = {}  # QoS by payload
-        self.handed: list[bytes] = []  # payloads, by the client
+        self.handed: list[bytes] = []  # payloads that the client handed over
         self._count = 0
         self._piece = b""
         self._make_outbox()
@@ -131,7 +131,7 @@ class Board:
     # --- Messages ---
 
     def payload(self, lengths: tuple[int, ...]) -> bytes:
-        """One that no other message has."""
+        """Returns a payload that no other message has."""
         self._count += 1
         return b"%d:" % self._count + b"x" * self.rng.choice(lengths)
 

@@ -1,4 +1,4 @@
-"""What a seed of the mixed hunt chooses: the kind of session, its options and its outbox, and how
+"""The choices of a seed of the mixed hunt: the kind of session, its options and its outbox, and how
 bad its server is.
 """
 
@@ -56,21 +56,21 @@ class Choices:
         return over_level5(kind) if self.level == 5 else kind
 
     def outbox_class(self) -> Callable[..., Any]:
-        """Of an outbox in flash."""
+        """Returns the class of an outbox in flash."""
         kind = NotedOutbox if self.kind == "exactly once" else Outbox
         if "drops the oldest" in self.outbox:
             kind = DropOldest
         return over_series(kind) if "series" in self.outbox else kind
 
     def may_lose(self) -> bool:
-        """Messages that were accepted need not arrive: they were dropped, or expired."""
+        """True when accepted messages need not arrive, because they may be dropped, or expire."""
         return "drops the oldest" in self.outbox or "expiry_s" in self.options
 
     def collects(self) -> bool:
         return self.kind in COLLECTOR_MODES
 
     def keeps_inbound(self) -> bool:
-        """QoS 2 is once each way, unless the server loses a session."""
+        """True when QoS 2 messages arrive once, unless the server loses a session."""
         return self.kind == "exactly once" and self.level > 3
 
 

@@ -1,6 +1,6 @@
-"""The half of mixed_server.py's server of a connection, which requires of each packet what the
-standard requires of a client. In bad weather it does whatever a server may do: refuses, loses its
-session, limits, acknowledges late, twice and out of order, ends the connection.
+"""A connection in mixed_server.py's server: it requires of each packet what the standard requires
+of a client. In bad weather it does whatever a server may do: refuses, loses its session, sets
+limits, acknowledges late, twice and out of order, ends the connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MARK = b"!"  # at the end of a payload on which some servers end the connection
 
-# Shares of the packets that something befalls in bad weather:
+# Shares of the packets that are affected in bad weather:
 _ENDS = 0.008
 _REFUSES_CONNECT, _LOSES_SESSION = 0.05, 0.1
 _REFUSES_MESSAGE, _REFUSES_FILTER = 0.1, 0.1
@@ -35,7 +35,7 @@ _USER_PROPERTY = b"\x26" + text(b"k") + text(b"v" * 5)
 
 
 class Connection(Stream):
-    """The server's half. A limit is what CONNACK said; a _client_ one, what CONNECT said."""
+    """The server's half. A limit comes from CONNACK; a _client_ limit from CONNECT."""
 
     def __init__(self, server: Server) -> None:
         Stream.__init__(self, server.weather)
@@ -49,7 +49,7 @@ class Connection(Stream):
         self._own_topics: dict[int, bytes] = {}  # by alias of the server
         self._in_flight: dict[int, tuple[bytes, bytes]] = {}  # of the client, by identifier
         self._refused: set[int] = set()  # identifiers of exchanges that failed on this connection
-        self._late: list[bytes] = []  # acknowledgements that are held back
+        self._late: list[bytes] = []  # acknowledgements that it holds back
 
     def is_up(self) -> bool:
         return self._is_accepted and not self.is_closed
@@ -92,7 +92,7 @@ class Connection(Stream):
         self.send_outbound()
 
     def _choose_limits(self) -> bytes:
-        """The properties of CONNACK."""
+        """Returns the properties of CONNACK."""
         weather, rng, found = self.weather, self.rng, b""
         if weather.chance(0.5):
             bad = rng.choice((1, 2, 3, 5, 16, 20))
@@ -150,7 +150,7 @@ class Connection(Stream):
         self._in_flight[packet_id] = content
         count = len(self._in_flight)
         require(count <= self._receive_maximum, "%d in flight", count)
-        if message.is_dup:  # else it is a new exchange [MQTT-4.3.2-2], [MQTT-4.3.3-2]
+        if message.is_dup:  # without DUP it is a new exchange [MQTT-4.3.2-2], [MQTT-4.3.3-2]
             require(self._is_present or self.level < 5, "DUP without a session")
             require(packet_id not in self._refused, "DUP after %d was refused", packet_id)
 
@@ -185,7 +185,7 @@ class Connection(Stream):
         self._answer(acknowledgement(packets.PUBCOMP, packet_id, _NOT_FOUND if tells else None))
 
     def _answer(self, data: bytes) -> None:
-        """Now or later, and maybe twice."""
+        """Answer now or later, and maybe twice."""
         if self.weather.may(_ANSWERS_LATER):
             self._late.append(data)
             return
@@ -252,7 +252,7 @@ class Connection(Stream):
         self.send_outbound()
 
     def send_outbound(self) -> None:
-        """As many as the client takes at a time."""
+        """Send as many messages as the client accepts at a time."""
         queue = self.server.outbound
         room = min(_MOST_IN_FLIGHT, self._client_receive_maximum)
         room -= sum(each.is_sent for each in queue)
@@ -263,10 +263,10 @@ class Connection(Stream):
             elif self.say(each.message):
                 each.message.is_dup = True
             else:
-                queue.remove(each)  # MQTT 5.0 3.1.2.11.4: as if it had been sent
+                queue.remove(each)  # MQTT 5.0 3.1.2.11.4: treat it as sent
 
     def say(self, message: Publish) -> bool:
-        """False: it is longer than the client takes."""
+        """False: the message is longer than the client accepts."""
         properties, shown, alias = b"", message, 0
         if self._client_alias_maximum and self.weather.chance(_USES_ALIAS):
             alias = self.rng.randint(1, self._client_alias_maximum)

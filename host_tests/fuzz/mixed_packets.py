@@ -1,4 +1,4 @@
-"""Packets of MQTT 3.1 to 5.0 as mixed_server.py reads and writes them: written from the standard,
+"""Packets of MQTT 3.1 to 5.0 as mixed_server.py reads and writes them, written from the standard,
 without a line of the firmware.
 """
 
@@ -31,7 +31,7 @@ def text(data: bytes) -> bytes:
 
 
 class Body:
-    """What is left of a packet's body, or of its properties."""
+    """The unread rest of a packet's body, or of its properties."""
 
     def __init__(self, left: bytes) -> None:
         self.left = left
@@ -48,7 +48,7 @@ class Body:
         return self.take(self.number())
 
     def length(self) -> int:
-        """A variable byte integer."""
+        """Reads a variable byte integer."""
         found = shift = 0
         while True:
             byte = self.number(1)
@@ -79,7 +79,8 @@ _READERS = {
 
 
 def first_packet(data: bytes) -> tuple[int, bytes, int] | None:
-    """(first byte, body, bytes of the whole) of the packet that data begins with; None: a part."""
+    """Returns (first byte, body, size) of the packet at the start of data; None: it is
+    incomplete."""
     end = 1
     while end < len(data) and data[end] > 127:
         end += 1
@@ -91,7 +92,7 @@ def first_packet(data: bytes) -> tuple[int, bytes, int] | None:
 
 
 def acknowledgement(kind: int, packet_id: int, code: int | None = None) -> bytes:
-    """code: the reason code of MQTT 5.0; None: left out."""
+    """code: the reason code of MQTT 5.0; None: omitted."""
     flags = 2 if kind == PUBREL else 0
     return frame(kind << 4 | flags, u16(packet_id) + (b"" if code is None else bytes((code,))))
 

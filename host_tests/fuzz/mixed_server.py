@@ -1,5 +1,5 @@
-"""A server that shares no line with the firmware: its session and what it was given. Its half of a
-connection is mixed_connection.py.
+"""A server that shares no line with the firmware: its session, and the messages it received. Its
+half of a connection is mixed_connection.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mixed_stream import Weather
 
 @dataclass
 class Outbound:
-    """A message for the client that is not acknowledged. is_sent: in this connection."""
+    """A message for the client that is not acknowledged. is_sent: on this connection."""
 
     message: Publish
     is_released: bool = False
@@ -21,8 +21,8 @@ class Outbound:
 
 
 class Server:
-    """loses_sessions: now and then, between connections. ends_on_mark: it ends the connection on
-    each message that ends in MARK, until the weather is good. never_refused: a filter."""
+    """loses_sessions: sometimes, between connections. ends_on_mark: it ends the connection on each
+    message that ends in MARK, until the weather is good. never_refused: a filter."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Server:
         return self.connection is not None and self.connection.is_up()
 
     def publish(self, topic: bytes, payload: bytes, qos: int) -> None:
-        """A message of another client, which a filter of this one asked for."""
+        """Another client publishes a message to which this client has subscribed."""
         if not qos:
             if self.is_up():
                 self.connection.say(Publish(topic, payload, 0))

@@ -1,7 +1,7 @@
 """The path between a client and mixed_server.py, and the weather that decides what happens on it.
 
-In bad weather the path takes a part of a packet, delays, breaks, or dies: it then takes everything
-and brings nothing.
+In bad weather the path accepts a part of a packet, delays, breaks, or dies: it then accepts
+everything and delivers nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Weather:
 
 
 class Stream:
-    """What Client sees of a connection. The server's half overrides on_packet()."""
+    """A connection as Client sees it. The server's half overrides on_packet()."""
 
     def __init__(self, weather: Weather) -> None:
         self.weather = weather
@@ -75,7 +75,7 @@ class Stream:
         self.is_closed = True
 
     def send(self, data: bytes) -> None:
-        """Bytes for the client, after those that were sent before."""
+        """Send bytes to the client, after those sent before."""
         if self.is_dead or self.is_ended:
             return
         at_ms = self.weather.now_ms + self.weather.rng.choice(_DELAYS_MS)
@@ -84,7 +84,7 @@ class Stream:
         self._to_read.append((at_ms, data))
 
     def end(self) -> None:
-        """The peer closes, once what it has sent is read."""
+        """The peer closes when all that it has sent is read."""
         self.send(b"")
         self.is_ended = True
 

@@ -1,7 +1,7 @@
 """What happens to a board of the mixed hunt, and the checks.
 
-For some time the weather is bad, and anything may happen that mixed_connection.py, mixed_stream.py
-and _ACTIONS have. Then it is good, and within CALM_MS all must be well:
+For some time the weather is bad, and anything may happen that is in mixed_connection.py,
+mixed_stream.py and _ACTIONS. Then the weather is good, and within CALM_MS all must be well:
 
 - The outbox and its shelf are empty, and so is the server's queue for the client. No message is
   suspected any more.
@@ -20,7 +20,7 @@ from mixed_packets import DISCONNECT, require
 from outpost.status import CONNECTED, PROTOCOL_ERROR
 from packets5 import frame
 
-CALM_MS = 3_600_000  # the longest back-off, shelf and deadlines fit; minutes are usual
+CALM_MS = 3_600_000  # the longest backoff, shelf and deadlines fit; minutes are usual
 
 _IDS = 65_535
 _TOPIC = b"in/x"
@@ -32,7 +32,7 @@ _REPEATS = 0.1  # of the confirmations that say nothing new
 
 
 class World(Board):
-    """run() is the whole life."""
+    """run() is one whole life."""
 
     def __init__(self, seed: int) -> None:
         Board.__init__(self, seed)
@@ -62,7 +62,7 @@ class World(Board):
             self.session.unsubscribe(name)
 
     def _offer(self) -> None:
-        """A message for the client."""
+        """The server has a message for the client."""
         if FILTER not in self.server.filters:
             return
         qos = min(self.rng.choice((0, 1, 2)), self.server.filters[FILTER])
@@ -74,7 +74,7 @@ class World(Board):
         self.client.close()
 
     def _cut_power(self) -> None:
-        """Between two operations of flash."""
+        """Cut the power between two operations of flash."""
         if self.flash:
             if self.server.connection:
                 self.server.connection.close()
@@ -114,8 +114,8 @@ class World(Board):
                 self.server.publish(CONFIRMATION, payload, 1)
 
     def _last_durable(self) -> int:
-        """Of the messages held, the number of the last one that has arrived with all before it; -1:
-        none. Its identifier tells the number."""
+        """Returns the number of the last held message that has arrived with all before it; -1:
+        none. Its identifier implies the number."""
         outbox, last = self.outbox, -1
         arrived = {message.packet_id for message in self.server.delivered if message.qos}
         for seq in range(outbox.oldest_seq, outbox.next_seq):

@@ -1,4 +1,4 @@
-"""What several tests of the MQ tools share: the seed's two examples, and a sample of valid
+"""Cases that several tests of the MQ tools share: the seed's two examples, and a sample of valid
 messages.
 """
 
@@ -6,7 +6,7 @@ from outpost_tools.mq import mapping, psc
 from outpost_tools.mq.descriptor import Descriptor
 from outpost_tools.mq.header import Header, Message, build, make_folder
 
-# IBM's page "Publish message", the two examples as they stand there: one blank before the folder,
+# IBM's page "Publish message": its two examples verbatim, with one blank before the folder and
 # three before a property.
 SEED_EXAMPLES = {
     "match started": """\
@@ -43,7 +43,7 @@ EVERY_PROPERTY = psc.publish(
 
 
 def message(texts, body=b"", *, encoding=273, ccsid=1208, **header):
-    """Bytes of one MQRFH2 with these folders."""
+    """Returns the bytes of one MQRFH2 with these folders."""
     folders = tuple(make_folder(text, name_value_ccsid=ccsid, encoding=encoding) for text in texts)
     return build(
         Message((Header(folders, encoding, name_value_ccsid=ccsid, **header),), body, encoding)
@@ -51,7 +51,7 @@ def message(texts, body=b"", *, encoding=273, ccsid=1208, **header):
 
 
 def samples():
-    """(encoding, bytes): valid messages of every shape, the seeds of mutations."""
+    """Returns (encoding, bytes) of valid messages of every shape, the seeds of mutations."""
     texts = [
         *COMPACT.values(),
         SEED_EXAMPLES["latest score"],
@@ -82,5 +82,5 @@ def pairs():
 
 
 def requester():
-    """An MQMD with which EVERY_PROPERTY is right."""
+    """Returns an MQMD with which EVERY_PROPERTY is valid."""
     return Descriptor(correl_id=b"\x01" * 24)

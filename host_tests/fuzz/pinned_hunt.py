@@ -1,15 +1,15 @@
 """littlefs and an outbox on one chip, both busy: cuts the power in every operation of either, in
 five ways, and mounts both.
 
-The load runs on undisturbed on one chip. Of each step (a message in, some out, a file written,
-extended or removed) the chip's operations are noted; then each is cut on a copy, and of the copy is
-asked:
+The load runs undisturbed on one chip. The chip's operations are recorded for each step (a message
+in, some out, a file written, extended or removed). Then each operation is cut on a copy, and the
+copy is checked:
 - littlefs mounts, and every file closed before the step has its content; the file of the step has
   the old or the new one;
-- each pinned block is its file's still: as open_blocks() and own() find, and for some by the
-  proof: programmed raw, read through the file;
+- each pinned block still belongs to its file: open_blocks() and own() say so, and for some a proof:
+  programmed raw, the data is read through the file;
 - the outbox keeps its promise (power_loss.Model).
-Some copies run on, are cut a second time at a random operation, and are asked again.
+Some copies continue, are cut a second time at a random operation, and are checked again.
 
 The long form: host_tests/fuzz/hunt_pinned.py.
 """
@@ -39,7 +39,7 @@ def rand(n):
 
 
 class Drive:
-    """littlefs on a chip, mounted at a place of its own."""
+    """littlefs on a chip, mounted at its own place."""
 
     def __init__(self, chip, unit_bytes, place, make=False):
         self.port = Port(chip, unit_bytes)
@@ -53,8 +53,8 @@ class Drive:
 
 
 class Files:
-    """What the files must contain. busy: (name, contents that it may have, None = not there) of the
-    step under way.
+    """What the files must contain. busy: (name, contents that it may have, None = not there) for
+    the present step.
     """
 
     def __init__(self, contents=None, busy=None):
@@ -81,7 +81,7 @@ class Files:
 
     def _change(self, place, name, old, new, mode):
         path = place + "/" + name
-        # littlefs makes a new file empty first
+        # littlefs first creates a new file empty
         self.busy = (name, (old, new, b"" if old is None else new))
         if new is None:
             os.remove(path)
@@ -93,7 +93,7 @@ class Files:
         self.busy = None
 
     def check(self, place):
-        """Compare, and take over what was found of the file of the step."""
+        """Compare, and accept what was found of the step's file."""
         there = [name for name in os.listdir(place) if name != "outbox"]
         if self.busy:
             self._take(place, there)
@@ -120,14 +120,14 @@ def read(path):
 
 
 class Hunt:
-    """One load on one geometry. cuts, second_cuts, most_duplicates: what happened."""
+    """One load on one geometry. cuts, second_cuts, most_duplicates: the results."""
 
     def __init__(self, geometry, seed, count=4, opener=pinned.open_blocks):
         random.seed(seed)
         self.geometry, self.opener = geometry, opener
         self.cuts = self.second_cuts = self.most_duplicates = 0
         self.chip, self.twin = Chip(BLOCKS), Chip(BLOCKS)
-        self.before = Chip(BLOCKS)  # the chip as it was before the operation that is cut
+        self.before = Chip(BLOCKS)  # the chip before the operation that is cut
         self.drive = Drive(self.chip, geometry[0], "/main", make=True)
         self.port = Port(self.chip, geometry[2], is_outbox=True)
         self.files, self.model = Files(), Model()
@@ -139,7 +139,7 @@ class Hunt:
         self.outbox = self.mounted(device, make=True)
 
     def guard(self, device):
-        """From now on neither user may touch the other's blocks."""
+        """From now on neither user may change the other's blocks."""
         self.drive.port.forbidden = device.blocks
         self.port.forbidden = [block for block in range(BLOCKS) if block not in device.blocks]
 
@@ -168,7 +168,8 @@ class Hunt:
             self.fork_all(self.check)
 
     def noted(self, action):
-        """Do it and note the chip's operations, and what was promised at the first of them."""
+        """Run the action and record the chip's operations, and what was promised at the first of
+        them."""
         self.before.set_image(self.chip.image)
         self.chip.log, self.seen = [], None
         self.chip.on_operation = self._see
@@ -182,7 +183,7 @@ class Hunt:
     # --- The cuts ---
 
     def fork_all(self, check, every=1):
-        """Cut each (or each `every`-th) of the operations noted, in each way, and check."""
+        """Cut each (or each `every`-th) of the recorded operations in each way, and check."""
         log, self.chip.log = self.chip.log, None
         for number, operation in enumerate(log):
             for mode in CUT_MODES if number % every == 0 else ():
@@ -194,7 +195,7 @@ class Hunt:
             self.before.change(operation[0], operation[1], operation[2])
 
     def check(self, files, model):
-        """Mount both on the copy and ask; then let some run on into a second cut."""
+        """Mount both on the copy and check; then let some continue into a second cut."""
         outbox, drive = self.check_once(files, model)
         if rand(3) == 0:
             self.second_cut(files, model, outbox)
@@ -220,7 +221,7 @@ class Hunt:
             raise Violation("pins", str(fault))
         drive.port.forbidden = device.blocks
         port.forbidden = [block for block in range(BLOCKS) if block not in device.blocks]
-        # the others before their first erase
+        # check the others before their first erase
         self.check_files(device, rand(len(device.blocks) + 1))
         return device
 
@@ -247,8 +248,8 @@ class Hunt:
         self.twin.cut_at = 0
 
     def prove(self, device):
-        """What is programmed raw is read through the file: each block is its file's. (The copy is
-        of no use afterwards.)
+        """What is programmed raw is read through the file, so each block belongs to its file. (The
+        copy is unusable afterwards.)
         """
         for index in range(len(device.blocks)):
             device.ioctl(6, index)
@@ -261,8 +262,9 @@ class Hunt:
     # --- Cuts while the folder is changed ---
 
     def hunt_changes(self, every):
-        """grow(), release(), create() on a chip with files and messages, cut in each operation."""
-        # what is held reaches round the end of the ring
+        """grow(), release() and create() on a chip with files and messages, cut in each
+        operation."""
+        # the held messages reach around the end of the ring
         while self.outbox._tail <= self.outbox._head:
             self.step(self.files, self.model, self.outbox, "/main")
         self.drive.port.forbidden = self.port.forbidden = ()
@@ -275,7 +277,7 @@ class Hunt:
         self.fork_all(self.check_release, every)
 
     def check_grow(self, files, model):
-        """The old ring or the new one; and it can be grown again."""
+        """The ring must be the old one or the new one, and it must be possible to grow it again."""
         outbox, drive = self.check_once(files, model)
         size = outbox.blocks
         if size not in (4, 7):
@@ -292,7 +294,7 @@ class Hunt:
         drive.leave()
 
     def check_release(self, files, model):
-        """All is there still, or nothing and create() can start over."""
+        """All must still be there, or nothing, and then create() can start over."""
         drive = Drive(self.twin, self.geometry[0], "/twin")
         files.check("/twin")
         port = Port(self.twin, self.geometry[2], is_outbox=True)
@@ -309,10 +311,11 @@ class Hunt:
 
 
 def hunt(cuts, seed, every=7, opener=pinned.open_blocks, geometries=GEOMETRIES):
-    """Each geometry: that many cuts in the load, then each `every`-th operation of grow(),
+    """Run each geometry: that many cuts in the load, then each `every`-th operation of grow(),
     release() and create() in five ways.
 
-    (cuts, second cuts, most duplicates after one). Raises Violation, which names geometry and cut.
+    Returns (cuts, second cuts, most duplicates after one). Raises Violation, which names geometry
+    and cut.
     """
     done = [0, 0, 0]
     for geometry in geometries:

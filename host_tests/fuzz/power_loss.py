@@ -1,10 +1,10 @@
 """Cuts the power in every program and erase of a load, in ways taken in turn from those of the cut
-model (`outbox_chip.py`), and holds what is left against the promise (`outbox_invariants.py`).
+model (`outbox_chip.py`), and compares what is left with the promise (`outbox_invariants.py`).
 
-The load runs on undisturbed; at each flash operation the chip is copied, the operation is left half
-done on the copy, and the copy is mounted and checked; where cells are unstable, it is mounted and
-checked again. One in four is used further, cut a second time at a random operation and checked, and
-half of these a third time. Some loads have a driver that raises, or blocks that fail.
+The load runs undisturbed. At each flash operation the chip is copied, the operation is left half
+done on the copy, and the copy is mounted and checked; if cells are unstable, it is mounted and
+checked again. One copy in four is used further, cut a second time at a random operation and
+checked, and half of these a third time. Some loads have a driver that raises, or blocks that fail.
 """
 
 import random
@@ -26,7 +26,7 @@ from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
 from outpost.state_note import NotedOutbox
 
-# the hunt is long, and portable.py slow there: the same from zlib and slices
+# the hunt is long, and portable.py is slow here: the same functions from zlib and slices
 if sys.implementation.name == "cpython":
     from outbox_real import crc30, fill, is_blank, unload
     from outpost import (
@@ -51,13 +51,13 @@ if sys.implementation.name == "cpython":
 
 STREAM = b"0badcafe"
 WAYS_PER_OPERATION = 6
-ANY_VIEW = 4  # unstable cells: each read anew
+ANY_VIEW = 4  # unstable cells: each read differs
 _PROGRAM_WAYS = sorted(PROGRAM_WAYS)
 _ERASE_WAYS = sorted(ERASE_WAYS)
 
 
 class Model(Promise):
-    """What the user of an outbox that refuses does, and was promised."""
+    """What the user of an outbox that refuses does, and what was promised."""
 
     topics = (b"outpost/board-1/data",)
 
@@ -65,7 +65,7 @@ class Model(Promise):
         return self.append(outbox, self.topics[0], payload)
 
     def free(self, outbox):
-        """One of the oldest eight was sent, and is acknowledged."""
+        """One of the oldest eight messages was sent, and is acknowledged."""
         window = sorted(self.held)[:8]
         if window:
             seq = window[random.getrandbits(8) % len(window)]
@@ -82,8 +82,8 @@ class DropModel(DropPromise):
 
 
 class TopicModel(Model):
-    """Newest per topic: numbers change, so a message is its payload, and `held` is by topic, in the
-    order of publishing.
+    """Newest per topic: numbers change, so a message is identified by its payload, and `held` is by
+    topic, in the order of publishing.
     """
 
     topics = tuple([b"t/%d" % i for i in range(5)])
@@ -91,7 +91,7 @@ class TopicModel(Model):
     def store(self, outbox, payload):
         topic = self.topics[random.getrandbits(8) % len(self.topics)]
         payload = topic + b" " + payload
-        self.unsaved[payload] = topic  # interrupted, it may be there as well
+        self.unsaved[payload] = topic  # if interrupted, it may be there as well
         status = outbox.append(topic, payload, len(payload))
         if status == 0:
             self.held[topic] = payload
@@ -99,10 +99,10 @@ class TopicModel(Model):
         return status
 
     def save(self, outbox):
-        outbox.save_state()  # `unsaved` has all that append() was ever called with
+        outbox.save_state()  # `unsaved` has all payloads for which append() was ever called
 
     def free(self, outbox):
-        """The oldest is acknowledged: its topic may have nothing that must be kept."""
+        """The oldest message is acknowledged, so its topic may have nothing that must be kept."""
         if outbox.load(0) == 0:
             payload = payload_of(outbox)
             topic = payload.split(b" ")[0]
@@ -112,7 +112,7 @@ class TopicModel(Model):
 
     def check(self, outbox, settled=True):
         """The newest message of each topic is there; all that is there was published; each topic's
-        come in their order.
+        messages are in order.
         """
         last = {}
         for seq, payload in sorted(contents(outbox).items()):
@@ -137,10 +137,10 @@ def _order(payload):
 
 class Hunt:
     """One load on one geometry. cuts: how many of each kind; second_cuts, third_cuts,
-    most_duplicates: what happened.
+    most_duplicates: the results.
 
-    busy: of 16 steps that many append. warm_up: steps before the first cut, so that a large ring
-    has gone round.
+    busy: this many of 16 steps append. warm_up: steps before the first cut, so that a large ring
+    has wrapped.
     """
 
     def __init__(self, geometry, load, seed, outbox_class=None):
@@ -170,7 +170,7 @@ class Hunt:
         return text + filler * (random.getrandbits(16) % 440)
 
     def step(self, model, outbox):
-        """A message in, or one released; now and then what the load has besides."""
+        """Store or release a message; sometimes do what the load has in addition."""
         dice = random.getrandbits(4)
         if dice < self.load.busy:
             model.store(outbox, self._payload())
@@ -184,7 +184,7 @@ class Hunt:
             model.free(outbox)
 
     def _step(self, chip, model, outbox):
-        """With what may go wrong in this load."""
+        """Do a step, with the faults of this load."""
         if self.load.errors and random.getrandbits(3) == 0:
             chip.fail_call = 1 + random.getrandbits(8) % 6
             way = random.getrandbits(8) % (len(_ERASE_WAYS) + 2)
@@ -241,7 +241,7 @@ class Hunt:
         self._check(chip, model)
 
     def _go_on(self, chip, model, outbox):
-        """Use what the cut left, until the next one. True when it came."""
+        """Use what the cut left, until the next cut. True when that came."""
         chip.cut_at = 1 + random.getrandbits(3)
         chip.cut_way = _ERASE_WAYS[random.getrandbits(8) % len(_ERASE_WAYS)]
         if chip.cut_way not in PROGRAM_WAYS:
@@ -257,7 +257,8 @@ class Hunt:
         return False
 
     def _check(self, chip, model):
-        """Mount and compare; where cells are unstable, once more before what is used further."""
+        """Mount and compare; if cells are unstable, do it again before the outbox is used
+        further."""
         settled = chip.is_settled()
         for _ in range(1 if settled else 2):
             outbox = self._mounted(chip)
@@ -317,8 +318,8 @@ GEOMETRIES = (
 
 
 def hunt(steps, seed, outbox_class=None, loads=LOADS, geometries=GEOMETRIES):
-    """Every load on every geometry: what happened, added up. Raises Violation, with the way to
-    repeat it.
+    """Runs every load on every geometry. Returns the sum of the results. Raises Violation, with the
+    way to repeat it.
 
     outbox_class: a mutant, for the loads that use the plain Outbox.
     """
@@ -341,7 +342,7 @@ def hunt(steps, seed, outbox_class=None, loads=LOADS, geometries=GEOMETRIES):
 
 
 class Tally:
-    """What hunts came to: cuts by kind, and the rest by name."""
+    """The results of hunts: cuts by kind, and the rest by name."""
 
     NAMES = ("second_cuts", "third_cuts", "errors", "bad_blocks")
 
@@ -355,7 +356,7 @@ class Tally:
         return sum(self.kinds.values())
 
     def add(self, other):
-        """Another tally, or a hunt."""
+        """Add another tally, or a hunt."""
         for kind, count in (other.kinds if isinstance(other, Tally) else other.cuts).items():
             self.kinds[kind] = self.kinds.get(kind, 0) + count
         for name in self.NAMES:

@@ -1,8 +1,8 @@
 """Cuts the power in every program and erase of a series load: the hunt of `power_loss.py`, with the
 promise of a series. Every sample whose add() returned OK is there, once, in order, whole, with its
-time; a message of another kind, too; nothing is invented.
+time; so is every message of another kind; nothing is invented.
 
-Values and time of a sample follow from its place in the load, so any mix-up shows.
+Values and time of a sample follow from its place in the load, so that any mix-up is seen.
 """
 
 import random
@@ -18,7 +18,7 @@ from outpost.state_note import NotedOutbox
 from power_loss import LAST_SEQ, Hunt, Load, Tally, Violation
 from series_samples import COLUMNS, DAY_MS, TOPIC, Clock, read
 
-# As in power_loss.py: the same, faster.
+# As in power_loss.py: the same functions, faster.
 if sys.implementation.name == "cpython":
     from outbox_real import check_of, crc30, fill, is_blank, move_bits, take_bits
     from outpost import series_outbox
@@ -31,17 +31,18 @@ STEP_MS = 977
 
 
 def values_at(place):
-    """Of the sample that was taken at `place` of the load."""
+    """Returns the values of the sample taken at `place` of the load."""
     mixed = place * 7919 % 1009
     third = None if mixed % 11 == 0 else 101_325 + mixed % 3
     return place, (mixed << 19) if mixed % 17 == 0 else 4500 + mixed % 40, third
 
 
 class SeriesModel:
-    """What the user of a series did, and was promised. Samples and alarms have places in the load.
+    """What the user of a series did, and what was promised. Samples and alarms have places in the
+    load.
 
     kept: {place: number of its message} of what was stored and not released. maybe: places whose
-    storing was interrupted or failed. released: places that may come back, until a record tells.
+    storing was interrupted or failed. released: places that may come back, until a record says so.
     """
 
     def __init__(self, first_seq=0):
@@ -70,7 +71,7 @@ class SeriesModel:
             self.maybe.discard(self.place)
             self.kept[self.place] = seq
             self.next_seq = max(self.next_seq, seq)
-        elif status != -5:  # nothing was programmed of it
+        elif status != -5:  # nothing of it was programmed
             self.maybe.discard(self.place)
 
     def _alarm(self, outbox, payload):
@@ -83,8 +84,8 @@ class SeriesModel:
         return series_of(outbox).add(clock, values_at(self.place))
 
     def free(self, outbox):
-        """The oldest message was sent, and is acknowledged; now and then the open record is closed
-        for it."""
+        """The oldest message was sent, and is acknowledged; sometimes the open record is closed for
+        that."""
         if random.getrandbits(3) == 0:
             series_of(outbox).close()
         if outbox.load(outbox.oldest_seq) == 0:
@@ -108,7 +109,8 @@ class SeriesModel:
         outbox.set_note(b"note", random.getrandbits(2))
 
     def drop(self, outbox):
-        """What a policy gave up. Another number may be the same message's, in a new stream."""
+        """Accept what a policy gave up. In a new stream, the same number may be another
+        message's."""
         if hasattr(outbox, "_drop_sector"):
             for place in [one for one, seq in self.kept.items() if seq < outbox.oldest_seq]:
                 del self.kept[place]
@@ -117,7 +119,7 @@ class SeriesModel:
     # What must be true
 
     def check(self, outbox, settled=True):
-        """After a mount. Returns the number of messages that came twice."""
+        """Check after a mount. Returns the number of messages that came twice."""
         found, duplicates, last = {}, 0, -1
         for seq, payload in contents(outbox).items():
             places = places_in(payload, seq)
@@ -145,9 +147,9 @@ class SeriesModel:
         return duplicates
 
     def _check_shown(self, seq, places, is_held_back=False):
-        """A message that was seen is seen again with the same samples, but for one whose add() was
-        interrupted. is_held_back: load() does not show it to anybody yet, for a cut in its first
-        program may have left what reads otherwise next time."""
+        """A message that was seen is seen again with the same samples, except one whose add() was
+        interrupted. is_held_back: load() does not return it yet, because a cut in its first program
+        may have left cells that read differently next time."""
         before = self.shown.get(seq, places)
         for place in set(before) ^ set(places):
             known = place in self.maybe or place in self.released
@@ -166,7 +168,7 @@ _known = {}
 
 
 def places_in(payload, seq):
-    """The places that a message says it has, when all in it is right."""
+    """Returns the places that a message claims to have, if everything in it is right."""
     if (payload, seq) not in _known:
         if len(_known) > 5000:
             _known.clear()
@@ -211,7 +213,7 @@ GEOMETRIES = ((2, 4, 256), (3, 4, 32), (4, 4, 256), (4, 256, 256), (5, 4, 64), (
 
 
 class SeriesHunt(Hunt):
-    """More steps that store: a record takes many."""
+    """More steps that store, because a record holds many samples."""
 
     def _payload(self):
         return b"x" * (random.getrandbits(16) % 400)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How often a torn sample is taken for one: samples as sensors give them, each program torn at
-random, read as the firmware reads them.
+"""How often a torn sample is accepted: samples as sensors give them, each program torn at random,
+read as the firmware reads them.
 
     .venv/bin/python host_tests/fuzz/series_tears.py --count 1000000
 
 A tear leaves some of the cells that should be 0 at 1: each with the same probability, which is
-drawn for each tear, or those from a cell on. Counted is what reads as a whole sample and differs
-from the one that was programmed; beside it what a check of CRC-16 alone would have taken.
+drawn for each tear, or all from some cell on. Counts what reads as a whole sample but differs from
+the programmed one, and what a check with CRC-16 alone would have accepted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROOM = 48
 
 
 def sample(dice: random.Random) -> str:
-    """The codes of a sample, as bits: k 0 for the time, 2 for the values."""
+    """Returns the codes of a sample, as bits: k is 0 for the time, 2 for the values."""
     codes = [0 if dice.random() < 0.9 else dice.randrange(2, 9)]
     codes += [min(int(dice.expovariate(0.15)), 4000) for _ in range(COLUMNS)]
     text = ""
@@ -52,7 +52,7 @@ def torn(dice: random.Random, data: bytes) -> bytes:
 
 
 def run(count: int, seed: int) -> tuple[int, int, int]:
-    """(tears, taken for a sample, of them with CRC-16 instead)"""
+    """Returns (tears, those accepted as a sample, those of them with CRC-16 instead)."""
     dice = random.Random(seed)
     gather = series_outbox._Gather()
     gather.columns, gather.shape, gather.mark_bits = COLUMNS, 7 << 5 | COLUMNS, 3

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Simulated years of a board at full speed, in both modes side by side, on 32-bit MicroPython: what
-`make soak` runs.
+"""Simulated years of a board at full speed, in both modes side by side, on 32-bit MicroPython:
+`make soak` runs this.
 
     .venv/bin/python host_tests/fuzz/soak.py [--years 8] [--interval 10] [--seed 1]
 
-soak_world.py says what must hold; the first thing that does not ends the run with the command that
-repeats it.
+soak_world.py defines what must hold. The first violation ends the run with the command that repeats
+it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _PATHS = (*paths.PRODUCT, *paths.HELPERS)
 
 
 class Fault(Exception):
-    """What did not hold, and how to see it again."""
+    """What did not hold, and how to reproduce it."""
 
 
 def soak(
     command: list[str], days: int, interval_s: int, seed: int, mode: str, progress: tqdm
 ) -> dict:
-    """The last report of a run. Raises Fault."""
+    """Returns the last report of a run. Raises Fault."""
     found_in = paths.joined(*_PATHS, ".frozen")
     words = [str(paths.FUZZ / "soak_world.py"), str(days), str(interval_s), str(seed), mode]
     report: dict = {}

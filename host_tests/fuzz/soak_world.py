@@ -2,13 +2,13 @@
 
 Arguments: days, seconds between messages, seed, mode (broker, collector). A board with a flash
 outbox of 16 blocks measures and sends; the server in RAM answers at once. About every third day the
-link is gone for up to four hours (the outbox may fill: then it refuses), once a week the board
+link is down for up to four hours (the outbox may fill, and then refuses), once a week the board
 loses its power, once a day the connection breaks. Ticks wrap every 12 days.
 
-Held at every message: the server gets the numbers in order and none is missing. Each day: the heap
-is not fuller than on the first day, and no message took any, gross (where the interpreter counts
-it), but for reconnecting; the blocks are erased alike; the counters agree. Prints a line of JSON
-every 30 days, and one at the end. AssertionError: what does not hold.
+Checked at every message: the server receives the numbers in order, and none is missing. Checked
+each day: the heap is not fuller than on the first day, and no message allocated, gross (if the
+interpreter counts it), except for reconnecting; the blocks are erased evenly; the counters agree.
+Prints a line of JSON every 30 days, and one at the end. AssertionError: what does not hold.
 """
 
 import gc
@@ -47,8 +47,8 @@ class Chip(RamChip):
 
 
 class Server:
-    """The stream and the broker behind it, without heap: it answers what a write() holds, which is
-    one whole packet.
+    """The stream and the broker behind it, without allocation: it answers what a write() holds,
+    which is one whole packet.
     """
 
     def __init__(self, confirms):
@@ -60,8 +60,8 @@ class Server:
         body = b"\x00" + bytes([len(WORD)]) + WORD
         self._word = bytearray(b"\x31" + bytes([len(body) + 17]) + body + b"3fa9c1d2 00000000")
 
-    # Small functions: a frame of more than 11 words would come from the heap, and be taken for the
-    # firmware's.
+    # Small functions: a frame of more than 11 words would come from the heap, and would be counted
+    # as the firmware's.
 
     def write(self, buf, offset, length):
         if not self.is_up:
@@ -113,7 +113,7 @@ class Server:
         return number << 7 | buf[at + 3]
 
     def _tell(self):
-        """The collector's word: all that came is durable."""
+        """The collector's confirmation: all that arrived is durable."""
         if self.expected and self.confirms:
             self._write_number(self.expected - 1, len(self._word))
             self._say_word(0)
@@ -191,7 +191,7 @@ class Board:
         return self.server
 
     def random(self):
-        """16 bits; every number on the way stays below 2^30."""
+        """Returns 16 bits; every intermediate number stays below 2^30."""
         self._bits = (self._bits * 1103 + 12345) & 0x7FFFF
         return self._bits >> 3
 
@@ -200,7 +200,7 @@ class Board:
         self.now_ms = now_ms + ms if now_ms <= _TICKS - ms else now_ms - (_TICKS - ms) - 1
 
     def measure(self):
-        """One message: the number that it will have is its content."""
+        """Publish one message, whose content is the number that it will have."""
         outbox = self.session.outbox
         seq = outbox.next_seq
         self.payload[0], self.payload[1] = seq >> 22, seq >> 14 & 255
@@ -211,7 +211,8 @@ class Board:
         self.refused -= status
 
     def work(self, interval_s):
-        """From one message to the next: what is due now, then time passes; a look every 30 s."""
+        """From one message to the next: do what is due now, then let time pass, polling every 30
+        s."""
         self.measure()
         while self.client.poll(self.now_ms):
             pass
@@ -280,7 +281,7 @@ class Soak:
             self.heap,
         )
         assert self.most_gross == 0, "%d bytes of heap for a message" % self.most_gross
-        # What was erased ahead is forgotten with the power, and erased again: one block a start,
+        # The power cut loses what was erased ahead, so it is erased again: one block per start,
         # whichever it is.
         assert max(board.chip.erases) - min(board.chip.erases) <= 4 + board.boots // 4, (
             board.chip.erases

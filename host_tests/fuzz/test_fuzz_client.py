@@ -20,7 +20,7 @@ SEEDS = [(target, name, text) for target in SHARES for name, text in seeds_of(ta
 
 
 def operations(target):
-    """Any words, the numbers worth trying, bytes that begin as packets do or not."""
+    """Any words, the useful numbers, and bytes that begin like packets or not."""
     packets = st.sampled_from(
         (
             b"\x20\x02\x00\x00",

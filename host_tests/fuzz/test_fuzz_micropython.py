@@ -1,10 +1,10 @@
 # micropython-only: CPython has no heap_lock
-"""Random bytes from the server under heap_lock: no outcome but an event or a closed connection, and
-the heap stays flat.
+"""Random bytes from the server under heap_lock: the only outcomes are an event or a closed
+connection, and the heap stays flat.
 
-The short form of `fuzz_client.py` where the heap is: inputs are made beforehand, connecting may
-allocate, what the server says then may not. The one exception: SUBACK and UNSUBACK, and what nobody
-should send, on its way to a closed connection.
+The short form of `fuzz_client.py` for the heap: inputs are made beforehand, and connecting may
+allocate, but what the server sends afterwards may not. The exceptions: SUBACK and UNSUBACK, and
+what no server should send, which closes the connection.
 """
 
 import gc
@@ -31,7 +31,7 @@ _SEEDS = [packet for _, packet, _ in GOLDEN] + [
 
 
 def mutated(chance):
-    """One to three packets, some of their bytes changed."""
+    """Returns one to three packets with some of their bytes changed."""
     found = bytearray()
     for _ in range(1 + chance.getrandbits(1)):
         found += _SEEDS[chance.randrange(len(_SEEDS))]
@@ -55,9 +55,9 @@ class Heap:
         self.held()
 
     def connect(self):
-        """May allocate: a new stream, and what the board's link takes."""
+        """Connect; this may allocate: a new stream, and what the board's link needs."""
         bench = self.bench
-        # the rest of a long packet would swallow the inputs to come
+        # the rest of a long packet would swallow the following inputs
         if not bench.session.is_between:
             bench.drop()
         if not bench.client.is_connected():
@@ -67,12 +67,12 @@ class Heap:
             bench.connect()
         for _ in range(2):
             bench.client.publish(TOPIC, b"x", 1)
-        bench.now_ms += 2000  # collector mode waits that long for the confirmation
+        bench.now_ms += 2000  # collector mode waits this long for the confirmation
         bench.poll(4)
         bench.stream.length = 0
 
     def is_steady(self):
-        """True when the packet that came in last is one of a connection in good order."""
+        """True when the last packet belongs to a connection in good order."""
         session = self.bench.session
         acks = (0x40, 0x50, 0x62, 0x70) if self.bench.mode == "exactly once" else (0x40,)
         return (
@@ -82,7 +82,8 @@ class Heap:
         )
 
     def locked(self, data):
-        """Bytes of heap that the input took in all. A MemoryError comes out: the heap is locked."""
+        """Returns the bytes that the input allocated in all. A MemoryError passes, because the heap
+        is locked."""
         client, now_ms = self.bench.client, self.bench.now_ms
         self.bench.stream.say(data)
         gc.collect()
@@ -101,7 +102,8 @@ class Heap:
         return gross
 
     def held(self):
-        """Bytes, without what is loaded while messages are suspected or aside."""
+        """Returns the bytes in use, without what is loaded while messages are suspected or set
+        aside."""
         session, outbox = self.bench.session, self.bench.outbox
         while outbox.aside:
             outbox.shelf().release(0)
@@ -118,7 +120,8 @@ class TestFuzz(unittest.TestCase):
         chance.seed(7)
         heap = Heap(mode)
         sizes = len(heap.bench.session.tx), len(heap.bench.session.buffer)
-        # The least of several: a word of the stack may look like a pointer to what was unloaded.
+        # The least of several, because a word of the stack may look like a pointer to what was
+        # unloaded.
         least = [1 << 29, 1 << 29]
         for number in range(_INPUTS):
             data = mutated(chance)

@@ -1,5 +1,6 @@
 # cpython-only: thousands of connections in one interpreter
-"""The short form of hunt_mixed.py: some seeds; and it finds defects that were mended once."""
+"""The short form of hunt_mixed.py: some seeds, and a proof that it finds defects that were once
+fixed."""
 
 import random
 import types
@@ -28,7 +29,7 @@ def played(seeds) -> Account:
 
 @pytest.fixture
 def breaks(monkeypatch):
-    """Another text in suspects.py, which sessions unload and import again."""
+    """Changes a text in suspects.py, which sessions unload and import again."""
 
     def install(old, new):
         source = (paths.FIRMWARE / "outpost" / "suspects.py").read_text()

@@ -1,5 +1,5 @@
 # cpython-only: it drives the interpreter from outside
-"""The soak's short form: two simulated months in each mode; and it can fail."""
+"""The short form of the soak: two simulated months in each mode, and a proof that it can fail."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ from paths import FIRMWARE, FUZZ
 
 
 class Quiet:
-    """In place of the progress bar."""
+    """Replaces the progress bar."""
 
     def update(self, days):
         pass

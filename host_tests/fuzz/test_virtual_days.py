@@ -1,5 +1,6 @@
 # cpython-only: an hour of each day in one interpreter
-"""The short form of virtual_days.py: half an hour of each day for two clients; and it can fail."""
+"""The short form of virtual_days.py: half an hour of each day for two clients, and a proof that it
+can fail."""
 
 import pytest
 

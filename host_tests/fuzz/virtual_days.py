@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Virtual days of a client among servers and paths at fault: what `make virtual-days` runs.
+"""Virtual days of a client with faulty servers and paths: `make virtual-days` runs this.
 
     .venv/bin/python host_tests/fuzz/virtual_days.py [--hours 24] [--only NAME] [--markdown]
 
-Every day (the keys of DAYS) for QoS 0, 1 and 2, with and without a bound of what is in flight, with
-keep alive 60 s and with none. For each: attempts in the worst hour, messages delivered of those
-taken, the longest time from the fault to the end of the connection. Each has its bound; a day that
-leaves one ends the run with status 1. The real Client runs over virtual_peer.py.
+Runs every day (the keys of DAYS) for QoS 0, 1 and 2, with and without a bound on the bytes in
+flight, with a keep alive of 60 s and with none. Reports for each: attempts in the worst hour,
+messages delivered of those accepted, the longest time from the fault to the end of the connection.
+Each has a bound; a day that exceeds one ends the run with status 1. The real Client runs over
+virtual_peer.py.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from outpost.subscribing import SubscribingSession
 from virtual_peer import Server, World
 
 BOUND = 3000  # in_flight_bytes, as on RP2
-HEALTHY_S = 600  # before a fault begins, where it begins
+HEALTHY_S = 600  # before a fault begins, if it begins later
 MOST_IN_AN_HOUR = 65
 MOST_WITH_PROGRESS = 330  # each connection delivers a message, and ends after 11 s
 NEVER = 1 << 30
@@ -53,8 +54,9 @@ class Client:
 
 @dataclass
 class Day:
-    """server: makes one. interval_ms, size: of the messages. Bounds: attempts in an hour, seconds
-    to notice (by client; NEVER: nothing to notice), and the share of the messages that arrives."""
+    """server: constructs one. interval_ms, size: of the messages. Bounds: attempts in an hour,
+    seconds to notice (by client; NEVER: nothing to notice), and the share of the messages that
+    arrives."""
 
     server: Callable[[], Server]
     attempts: int = MOST_IN_AN_HOUR
@@ -64,12 +66,12 @@ class Day:
     size: int = 60
     errors: tuple[int, ...] = ()
     receives: bool = False
-    begins_s: int = 0  # of each connection, when the fault begins
+    begins_s: int = 0  # when the fault begins in each connection
 
 
 def half_open_s(client: Client) -> float:
-    """1.5 keep alives. Without keep alive: the deadline of a message that is not acknowledged, and
-    of the PINGREQ that follows; for QoS 0, the bound of what is in flight; or nothing."""
+    """1.5 keep alives. Without keep alive: the deadline of an unacknowledged message, and of the
+    PINGREQ that follows; for QoS 0, the bound on the bytes in flight; or nothing."""
     if client.keep_alive_s:
         return 1.5 * client.keep_alive_s
     if client.qos:
@@ -87,7 +89,7 @@ def half_packet_s(client: Client) -> float:
 
 
 def trickle_s(client: Client) -> float:
-    """Below 16 bytes/s: the first response_ms, and the one in which no more comes."""
+    """Below 16 bytes/s: the first response_ms, and the one in which no more arrives."""
     return 2 * 10
 
 
@@ -100,13 +102,13 @@ def all_of_it(client: Client) -> float:
 
 
 def of_acknowledged(client: Client) -> float:
-    """QoS 0 goes out or not: nothing is kept for the next connection."""
+    """QoS 0 is sent or not: nothing is kept for the next connection."""
     return 0.99 if client.qos else 0.0
 
 
 class HalfOpen(Server):
-    """The path takes everything from HEALTHY_S on, and brings nothing; a new connection works, for
-    as long."""
+    """From HEALTHY_S on, the path accepts everything and delivers nothing; a new connection works
+    for as long."""
 
     def on_time(self, stream):
         if stream.world.now_ms - stream.opened_ms >= HEALTHY_S * 1000:
@@ -196,8 +198,8 @@ def run(name: str, client: Client, hours: float) -> Found:
 
 
 def longest(world: World, day: Day) -> float:
-    """Seconds from the fault to the end of the connection, the longest; of one that still stands,
-    so far."""
+    """Returns the seconds from the fault to the end of the connection, at the longest; for an open
+    connection, so far."""
     ends = [at for at, _ in world.failures]
     spans = [0.0]
     for start_ms in world.server.connects:

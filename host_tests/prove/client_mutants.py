@@ -1,5 +1,5 @@
-"""What kills a mutant of what is around the sessions: its unit tests. The scopes have a shell of
-their own. `mutants.py` runs it.
+"""What kills a mutant of the code around the sessions: its unit tests. No scope runs that code.
+`mutants.py` runs this.
 """
 
 from mutant_changes import Mutant
@@ -17,5 +17,5 @@ TESTS = (
 
 
 def killer(mutant: Mutant) -> str:
-    """None."""
+    """No scope kills it."""
     return ""

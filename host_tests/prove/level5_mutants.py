@@ -13,5 +13,5 @@ TESTS = (
 
 
 def killer(mutant: Mutant) -> str:
-    """None."""
+    """No scope kills it."""
     return ""

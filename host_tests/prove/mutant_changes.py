@@ -1,6 +1,6 @@
 """Single-token changes of a module: a comparison, an operator, a constant, a truth value, a `not`,
-the sign of a constant, or a call whose result nobody takes that is left out. Only inside functions:
-what stands outside of them is imported, and a wrong import does not start.
+the sign of a constant, or a call without a used result, which is removed. Only inside functions:
+code outside of them runs at import, and a wrong import does not start.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _OPERATE = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """place: "module.function". change: the code, and what becomes of it. nth: of several that
-    read the same in one function. Together they name a mutant for as long as its line stands.
+    """place: "module.function". change: the code, and what replaces it. nth: which of several equal
+    ones in one function. Together they name a mutant until its line changes.
 
-    at: the node, and which change of it; None: the original.
+    at: the node, and which of its changes; None: the original.
     """
 
     module: str
@@ -42,7 +42,7 @@ class Mutant:
         return f"{self.place}: {self.change}" + (f" ({self.nth + 1})" if self.nth else "")
 
     def tree(self) -> ast.Module:
-        """A new one at each call."""
+        """Returns a new tree at each call."""
         tree = ast.parse(self.source)
         if self.at:
             node, which = self.at
@@ -50,14 +50,14 @@ class Mutant:
         return ast.fix_missing_locations(tree)
 
     def difference(self) -> list[str]:
-        """The lines that it changes: "-def f(): …" and "+def f(): …"."""
+        """Returns the changed lines: "-def f(): …" and "+def f(): …"."""
         texts = [ast.unparse(tree).splitlines() for tree in (ast.parse(self.source), self.tree())]
         lines = difflib.unified_diff(*texts, n=0, lineterm="")
         return [line for line in lines if line[0] in "-+" and line[:3] not in ("---", "+++")]
 
 
 def mutants(module: str, source: str) -> Iterator[Mutant]:
-    """Every one of a module, in the order of its lines."""
+    """Yields every mutant of a module, in the order of its lines."""
     seen: dict[tuple[str, str], int] = {}
     for at, (function, node) in enumerate(_nodes(ast.parse(source))):
         for which, (text, _) in enumerate(_changes(node)):
@@ -71,7 +71,7 @@ def _shown(node: ast.AST) -> str:
 
 
 def _nodes(tree: ast.Module) -> list[tuple[str, ast.AST]]:
-    """(function, node) of what is in functions, each once; strings of documentation are none."""
+    """Returns (function, node) for the code in functions, each once; without docstrings."""
     found: list[tuple[str, ast.AST]] = []
     for statement in tree.body:
         inside = statement.body if isinstance(statement, ast.ClassDef) else [statement]
@@ -84,7 +84,7 @@ def _nodes(tree: ast.Module) -> list[tuple[str, ast.AST]]:
 
 
 def _is_signed(node: ast.AST) -> bool:
-    """-1, for instance. Most stand for "none", as -2 would: their sign is what can be wrong."""
+    """-1, for instance. Most stand for "none", as -2 would, so only their sign can be wrong."""
     return (
         isinstance(node, ast.UnaryOp)
         and isinstance(node.op, ast.USub)
@@ -93,7 +93,7 @@ def _is_signed(node: ast.AST) -> bool:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
-    """(what becomes of it, function that does it) of each."""
+    """Yields (the replacement, a function that makes the change) for each change."""
     if isinstance(node, ast.Compare):
         for i, op in enumerate(node.ops):
             other = _COMPARE[type(op)]

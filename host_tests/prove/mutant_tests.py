@@ -1,6 +1,6 @@
 """The unit tests as killers of mutants, all in one process: they are collected once, and each
-mutant gets a fork of it, in which its function's code stands for the original's. A mutant is tried
-by the tests that enter its function, the quick ones first.
+mutant gets a fork of it, in which its function's code replaces the original's. A mutant is tried
+with the tests that enter its function, the quick ones first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mutant_changes import Mutant
 OUTPOST = paths.FIRMWARE / "outpost"
 _TESTS = paths.HOST_TESTS / "firmware" / "outpost"
 _CPU_S = 900  # of a mutant: its tests together take 40, the scopes that may follow 60 each
-# Of a test, CPU: it does not end, if it takes so many times what it took without a mutant.
+# CPU of a test: it is endless if it takes this many times as long as without a mutant.
 _LEAST_S, _TIMES = 2, 10
 _HEAP_BYTES = 4 << 30
 
@@ -41,7 +41,7 @@ _LEFT_OUT = (
 
 
 class Suite:
-    """The tests, collected and measured. Made by collected()."""
+    """The tests, collected and measured. collected() makes it."""
 
     def __init__(self, items: list[pytest.Item], processes: int) -> None:
         self._processes = processes
@@ -51,7 +51,7 @@ class Suite:
                 self._by_function.setdefault(function, []).append((seconds, item))
 
     def _measured(self, items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Any]]:
-        """As _measure(), of each. Kept, since it takes a minute."""
+        """Returns _measure() of each. Cached, because it takes a minute."""
         read = {*OUTPOST.glob("*.py"), *paths.FAKES.glob("*.py"), *(item.path for item in items)}
         texts = [path.read_bytes() for path in sorted(read)]
         digest = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
@@ -68,11 +68,12 @@ class Suite:
     def killers(
         self, mutants: Iterable[Mutant], killer: Callable[[Mutant], str]
     ) -> Iterator[tuple[Mutant, str]]:
-        """(mutant, what `killer` says of it; "": nothing kills it)."""
+        """Yields (mutant, what `killer` says about it; "": nothing kills it)."""
         return self._forked(mutants, killer)
 
     def killer(self, mutant: Mutant) -> str:
-        """The first test that fails with it; "": none. For a fork: the mutant stays."""
+        """Returns the first test that fails with the mutant; "": none. Call it in a fork, because
+        the mutant stays."""
         try:
             _replace(mutant)
         except Exception as error:  # a module that cannot be imported
@@ -88,8 +89,9 @@ class Suite:
         return ""
 
     def _forked(self, work: Iterable[Any], function: Callable[[Any], Any]) -> Iterator[Any]:
-        """(one of work, function(it)) of each, in processes of their own, in the order in which
-        they end. A process that dies gives its signal, as "does not end" where its time is up."""
+        """Yields (one of work, function(it)) for each, run in separate processes, in the order in
+        which they end. For a process that dies it yields the signal, or "does not end" if the time
+        was up."""
         running: dict[int, tuple[Any, int]] = {}
         for one in work:
             pid, pipe = _fork(function, one)
@@ -101,7 +103,7 @@ class Suite:
 
 
 def collected(files: Iterable[str], work: Callable[[Suite], None], processes: int) -> int:
-    """Collect the tests, and let work(suite) use them. The exit status of pytest."""
+    """Collect the tests, and call work(suite). Returns the exit status of pytest."""
     arguments = [
         "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly",
         "-k", " and ".join(f"not {name}" for name in _LEFT_OUT),
@@ -122,7 +124,7 @@ class _Loop:
 
 
 def _fork(function: Callable[[Any], Any], one: Any) -> tuple[int, int]:
-    """(process, what its answer is read from)."""
+    """Returns (process, the pipe from which its answer is read)."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid:
@@ -141,7 +143,7 @@ def _fork(function: Callable[[Any], Any], one: Any) -> tuple[int, int]:
     try:
         os.write(writer, json.dumps(answer).encode())
     finally:
-        os._exit(0)  # nothing of the parent's is done twice
+        os._exit(0)  # nothing of the parent is done twice
 
 
 def _ended(running: dict[int, tuple[Any, int]]) -> tuple[Any, Any]:
@@ -152,13 +154,14 @@ def _ended(running: dict[int, tuple[Any, int]]) -> tuple[Any, Any]:
     if data:
         return one, json.loads(data)
     ended_by = os.waitstatus_to_exitcode(status)
-    if ended_by >= 0:  # no proof of anything
+    if ended_by >= 0:  # proves nothing
         raise RuntimeError(f"a fork ended with {ended_by} and without an answer: {one}")
     return one, "does not end" if ended_by == -signal.SIGXCPU else f"ends with {ended_by}"
 
 
 def _measure(item: pytest.Item) -> tuple[float, list[str]]:
-    """Seconds of CPU, and what it enters of outpost ("module.function")."""
+    """Returns the seconds of CPU, and the functions of outpost that it enters
+    ("module.function")."""
     entered: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -195,8 +198,8 @@ def _passes(item: pytest.Item) -> bool:
 
 
 def _replace(mutant: Mutant) -> None:
-    """In this process, and for good: what is loaded of the mutant's module gets its code, and what
-    will be loaded anew, after unload(), is it."""
+    """Replace permanently, in this process: the loaded code of the mutant's module gets the
+    mutant's code, and so does what is loaded again after unload()."""
     path = OUTPOST / f"{mutant.module}.py"
     code = compile(mutant.tree(), str(path), "exec")
     sys.meta_path.insert(0, _Finder(mutant.module, code))

@@ -8,11 +8,11 @@
     host_tests/prove/mutants.py sessions --module session --by scopes   what these find alone
 
 A mutant is killed when a unit test fails or does not end, when a scope of the proof finds a
-violation, or when an exception leaves a call. One that survives is listed in
-`equivalent_mutants/` with the reason why it is the same program for all that is promised, or it is
-an error (exit status 1). Results are kept in `build/mutants/` for as long as the module stays as
-it is: a run that was stopped goes on where it was, and the next one tries what survived. After a
-test was weakened, remove that folder.
+violation, or when a call raises an exception. A mutant that survives must be listed in
+`equivalent_mutants/` with the reason why it keeps all that is promised; otherwise it is an error
+(exit status 1). Results are kept in `build/mutants/` until the module changes: a stopped run
+continues where it was, and the next one tries only the survivors. After weakening a test, remove
+that folder.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def source(module: str) -> str:
 
 
 def equivalent() -> dict[str, str]:
-    """Name of the mutant -> why it is the same program. A reason stands above the mutants that it
-    is about."""
+    """Returns the name of each mutant -> why it is equivalent. A reason precedes the mutants to
+    which it applies."""
     found = {}
     for path in sorted(EQUIVALENT.glob("*.mutants.txt")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -108,8 +108,8 @@ def _count(args: argparse.Namespace) -> int:
 
 
 def _killers(args: argparse.Namespace) -> dict[Mutant, str]:
-    """Each mutant -> what kills it. Tried are those that no earlier run has killed; of
-    those that are listed as the same program, those that none has tried."""
+    """Returns each mutant -> what kills it. Tries those that no earlier run has killed; of those
+    listed as equivalent, only those never tried."""
     killers, missing, listed = {}, [], equivalent()
     name = f"{args.set}-scopes" if args.by == "scopes" else args.set
     kept = {module: Kept(name, module) for module in _modules(args)}

@@ -1,5 +1,5 @@
-"""What the user of an outbox may do in a scope of the proof: for each name, the actions that a
-state offers, as (label, function of the explorer).
+"""The user's actions on an outbox in a scope of the proof: for each name, the actions that a state
+offers, as (label, function of the explorer).
 """
 
 from __future__ import annotations

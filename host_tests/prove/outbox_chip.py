@@ -1,9 +1,9 @@
-"""A NOR chip in RAM that can fail in every way of the cut model: the one place that says what a
-power cut, a worn block and a driver's error leave behind. The hunts and the proof use it.
+"""A NOR chip in RAM that can fail in every way of the cut model. Only this module defines what a
+power cut, a worn block and a driver's error leave. The hunts and the proof use it.
 
-A cell that an interrupted operation left between 0 and 1 is unstable: it may read as either, each
-time anew, until its block is erased. So a block has two faces, `data` and `other`; the cells in
-which they differ are unstable, and `view` says which of the two a read gets.
+A cell that an interrupted operation left between 0 and 1 is unstable: each read may return either,
+until its block is erased. So a block has two faces, `data` and `other`. The cells in which they
+differ are unstable, and `view` decides which of the two a read gets.
 
 Must not know: the outbox and its format. Runs under MicroPython too.
 """
@@ -13,18 +13,18 @@ from nor_flash import NorRuleError
 
 EIO = 5
 
-# How reads see unstable cells: one face, the other, some cells of each, a face in turn, or any.
+# How reads see unstable cells: one face, the other, some cells of each, the faces in turn, or any.
 VIEWS = ("data", "other", "mixed", "in turn", "any")
 
 
 class Chip:
     """The block device of the outbox.
 
-    bad: what ails a block: "deaf" (takes neither program nor erase, and says nothing), "refusing"
-    (its programs and erases raise OSError), "stuck" (a few cells stay 0 for good).
+    bad: the fault of a block: "deaf" (ignores programs and erases silently), "refusing" (its
+    programs and erases raise OSError), "stuck" (a few cells stay 0 permanently).
     on_operation(is_erase, block, offset, data) is called before each program and erase.
     fail_call: the call to the driver, counted from now on, that raises OSError; 0: none.
-    fail_way: "before" it did anything, "after" it did all, or a way of cutting: half done.
+    fail_way: "before" it did anything, "after" it did everything, or a way of cutting: half done.
     """
 
     def __init__(self, blocks, unit_bytes=1, block_bytes=4096, data=None):
@@ -51,7 +51,7 @@ class Chip:
         return twin
 
     def is_settled(self):
-        """No cell is unstable."""
+        """True when no cell is unstable."""
         return all([face is None for face in self.other])
 
     # The device
@@ -113,7 +113,8 @@ class Chip:
         self.perform(is_erase, block, offset, data)
 
     def _fails(self, operation):
-        """True when this call is the one that raises; what of it is done yet, is done here."""
+        """True when this call is the one that raises. Does that part of the operation which
+        precedes the error."""
         if not self.fail_call:
             return False
         self.fail_call -= 1
@@ -126,7 +127,7 @@ class Chip:
         return True
 
     def perform(self, is_erase, block, offset, data):
-        """The whole operation."""
+        """Do the whole operation."""
         bad = self.bad[block]
         if bad == "deaf" or bad == "refusing":
             return
@@ -147,7 +148,7 @@ class Chip:
         ]
 
     def cut(self, is_erase, block, offset, data, way):
-        """What the operation leaves when the power goes in it, or it fails half done."""
+        """Leave what the operation leaves when the power goes during it, or it fails half done."""
         if self.bad[block] == "deaf" or self.bad[block] == "refusing":
             return
         kind = ERASE_WAYS if is_erase else PROGRAM_WAYS
@@ -156,7 +157,7 @@ class Chip:
         part = Cut(old[offset:end], data, is_erase, self.random)
         first, second = kind[way](part)
         other = self.other[block]
-        if other is not None:  # what was unstable before stays so, where nothing changed it
+        if other is not None:  # what was unstable stays so where nothing changed it
             part = Cut(other[offset:end], data, is_erase, self.random)
             pair = kind[way](part)
             second = pair[0] if pair[1] is None else pair[1]
@@ -174,8 +175,8 @@ class Chip:
             raise NorRuleError("outside the chip: block %d offset %d" % (block, offset))
 
     def _check_program(self, block, offset, data):
-        """No byte that is programmed already is programmed again. A cell that is unstable may pass
-        for erased: what comes of that, the invariants show."""
+        """No byte that is already programmed is programmed again. An unstable cell may read as
+        erased; the invariants show what follows from that."""
         if self.bad[block]:
             return
         first, last = _extent(data, False)
@@ -192,7 +193,7 @@ class Chip:
 
 
 class Noise:
-    """Bits without a pattern, the same ones each time for one seed."""
+    """Bits without a pattern, always the same for one seed."""
 
     def __init__(self, seed):
         self.seed(seed)
@@ -205,7 +206,8 @@ class Noise:
         return (self._state >> 12) % limit
 
     def mask(self, length):
-        """A number of `length` random bytes, at most 4,096: any part of one long row of them."""
+        """Returns a number of `length` random bytes, at most 4,096: a random part of one long
+        row."""
         if not _NOISE:
             row = Noise(0)
             _NOISE.append(b"".join([_bytes(row.below(0x10000), 2) for _ in range(0x1800)]))
@@ -217,7 +219,7 @@ _NOISE = []  # 12,288 random bytes, made when first needed
 
 
 class Cut:
-    """An operation on `size` bytes: old and target as numbers, byte 0 lowest. Each way of cutting
+    """An operation on `size` bytes: old and target are numbers, byte 0 lowest. Each way of cutting
     returns the two faces that it leaves; None for the second: all cells are stable."""
 
     def __init__(self, old, data, is_erase, noise):
@@ -228,20 +230,21 @@ class Cut:
         self.first, self.last = _extent(data, is_erase)
 
     def some(self, done):
-        """The cells of `done` have changed, the others not yet."""
+        """The cells of `done` have changed, the others have not."""
         return self.old ^ (self.old ^ self.target) & done
 
     def bytes_to(self, end):
-        """All cells below byte `end`."""
+        """Returns a mask of all cells below byte `end`."""
         return (1 << 8 * max(0, end)) - 1
 
     def part(self, tenths):
-        """The place so many tenths into the bytes that change."""
+        """Returns the place this many tenths into the bytes that change."""
         return self.first + (self.last - self.first) * tenths // 10
 
 
 def _extent(data, is_erase):
-    """Where what is programmed begins and ends: a page's FF around it changes nothing."""
+    """Returns where the programmed bytes begin and end: the FF around them in a page change
+    nothing."""
     if is_erase:
         return 0, len(data)
     return len(data) - len(data.lstrip(b"\xff")), len(data.rstrip(b"\xff"))
@@ -262,7 +265,7 @@ def _suffix(tenths):
 
 
 def _bytes_done(count):
-    """A prefix of `count` bytes; negative: all but so many."""
+    """A prefix of `count` bytes; negative: all but that many."""
 
     def way(cut):
         end = cut.first + count if count > 0 else cut.last + count
@@ -273,7 +276,7 @@ def _bytes_done(count):
 
 def _hole(start, end):
     """All but the bytes from `start` on, up to `end` before the last: the payload is missing, the
-    CRC behind it is there."""
+    CRC after it is there."""
 
     def way(cut):
         hole = cut.bytes_to(max(cut.first, cut.last - end)) & ~cut.bytes_to(cut.first + start)
@@ -297,7 +300,7 @@ def _random(cut):
 
 
 def _all_but_a_bit(cut):
-    """One cell of those that change has not."""
+    """One of the changing cells has not changed."""
     changed = cut.old ^ cut.target
     start = cut.random.below(8 * cut.size)
     above = changed >> start
@@ -307,7 +310,7 @@ def _all_but_a_bit(cut):
 
 
 def _all_but_cell(tenths):
-    """As _all_but_a_bit(), at a certain place."""
+    """Like _all_but_a_bit(), at a given place."""
 
     def way(cut):
         changed = cut.old ^ cut.target
@@ -324,7 +327,7 @@ def _all_but_cell(tenths):
 
 
 def _extra(cut):
-    """All is done, and cells of the same bytes that should have stayed 1 have fallen."""
+    """All is done, and some cells of the same bytes that should have stayed 1 are 0."""
     noise = cut.random.mask(cut.size) & cut.random.mask(cut.size) & cut.random.mask(cut.size)
     noise &= cut.bytes_to(cut.last) & ~cut.bytes_to(cut.first)
     return cut.target & ~noise, None
@@ -352,7 +355,7 @@ def _unstable(cut):
 
 
 def _unstable_done(cut):
-    """As it should be at first, and other later."""
+    """First as it should be, later as before."""
     return cut.target, cut.old
 
 
@@ -362,7 +365,7 @@ def _unstable_half(cut):
 
 
 def _unstable_later(cut):
-    """Whole at first, and half of it later."""
+    """Whole at first, later half of it."""
     return cut.target, cut.some(cut.bytes_to(cut.part(5)))
 
 

@@ -1,9 +1,10 @@
-"""What the outbox promises, once: the names, and the code that holds an outbox against them. The
-format page names them; the hunts (`power_loss.py`) and the proof (`prove_outbox.py`) check them.
+"""The outbox's promises, in one place: their names, and the code that checks an outbox against
+them. The format page names them; the hunts (`power_loss.py`) and the proof (`prove_outbox.py`)
+check them.
 
-A `Promise` follows what the user was told: append() returned OK, discard() returned True. After
-each mount `check()` compares it with what is found. Must not know: the bytes on flash.
-Runs under MicroPython too.
+A `Promise` records what the user was promised: append() returned OK, discard() returned True. After
+each mount `check()` compares it with what is found. Must not know the bytes in flash. Runs under
+MicroPython too.
 """
 
 INVARIANTS = (
@@ -24,12 +25,12 @@ INVARIANTS = (
 )
 NAMES = tuple([name for name, _ in INVARIANTS])
 
-MOST_SKIPPED = 256  # numbers that a mount may pass over, where it cannot know whether one was used
-LAST_SEQ = (1 << 30) - 1  # of these numbers the last is never given
+MOST_SKIPPED = 256  # numbers that a mount may skip if it cannot know whether they were used
+LAST_SEQ = (1 << 30) - 1  # the last of these numbers is never assigned
 
 
 class Violation(Exception):
-    """An invariant does not hold: its name, and what was seen."""
+    """An invariant does not hold: its name, and what was found."""
 
     def __init__(self, name, details):
         super().__init__("%s: %s" % (name, details))
@@ -44,14 +45,14 @@ def require(truth, name, details, *values):
 class Promise:
     """What the user of an outbox was promised.
 
-    held: messages stored and not released, by number. unsaved: released since the last record; they
-    may come back. maybe: for a number the payloads whose append() was interrupted or failed: one
-    may be there, or none. next_seq: the number that the next message gets, unless one of `maybe`
-    has it. top_seq: the greatest number that the outbox has been at; it may pass over some.
+    held: messages stored and not released, by number. unsaved: those released since the last
+    record, which may come back. maybe: for a number, the payloads whose append() was interrupted or
+    failed; one of them may be there, or none. next_seq: the number of the next message, unless one
+    of `maybe` has it. top_seq: the highest next_seq so far; the outbox may skip numbers.
     """
 
-    extra = ()  # what a test wants to remember with it
-    bits_flip = False  # a flipped bit may have cost the record that told of a release
+    extra = ()  # whatever a test wants to store with it
+    bits_flip = False  # a flipped bit may have lost the record of a release
 
     def __init__(self, next_seq=0):
         self.held = {}
@@ -59,7 +60,7 @@ class Promise:
         self.maybe = {}
         self.next_seq = self.top_seq = next_seq
         self.note = b""
-        self.maybe_notes = ()  # that set_note() was interrupted at since: one may be there
+        self.maybe_notes = ()  # those whose set_note() was interrupted since; one may be there
         self.renewing = False  # the append() under way begins a new stream
 
     def copy(self):
@@ -79,7 +80,7 @@ class Promise:
         return status
 
     def trying(self, payload, next_seq):
-        """append() is called, and would give this number."""
+        """append() is called, and would assign this number."""
         if self.renewing and next_seq < self.next_seq:  # the interrupted one began the new stream
             self.unsaved, self.next_seq = {}, next_seq
         self.renewing = next_seq == LAST_SEQ and not self.held
@@ -109,18 +110,18 @@ class Promise:
         self.renewing = False
 
     def drop(self, outbox):
-        """Take over what a policy gave up. An outbox that refuses drops nothing."""
+        """Accept what a policy gave up. An outbox that refuses drops nothing."""
 
     def load(self, outbox, seq, settled=True):
-        """load(seq) returns the oldest message from there on that is held, or one that may be
-        there. From then on its number is known to others. Returns whether it is `seq`."""
+        """load(seq) returns the oldest held message from there on, or one that may be there. After
+        that, its number is known to others. Returns whether it is `seq`."""
         errors = outbox.storage_errors
         status = outbox.load(seq)
         if status and outbox.storage_errors > errors:
-            return False  # the driver's error, told as EMPTY
+            return False  # the driver's error, reported as EMPTY
         expected = min([one for one in self.held if one >= seq], default=-1)
         if status:
-            # The newest that mount() found is held back while the ring is full.
+            # The newest message that mount() found is held back while the ring is full.
             held_back = expected == getattr(outbox, "_unproven", -1) - 1
             require(expected < 0 or held_back, "kept", "load(%d) returns %d", seq, status)
             return False
@@ -164,15 +165,15 @@ class Promise:
     # What must be true
 
     def payload_of(self, outbox):
-        """Of the message that load() returned, as it stands in `held`."""
+        """Returns the payload of the message that load() returned, in the form used in `held`."""
         return payload_of(outbox)
 
     def contents(self, outbox):
         return contents(outbox, self.payload_of)
 
     def check(self, outbox, settled=True):
-        """Hold a freshly mounted outbox against the promise. settled: no cell is unstable, so what
-        was found stays, and is taken over; else it may be different after the next mount.
+        """Check a freshly mounted outbox against the promise. settled: no cell is unstable, so what
+        was found stays, and is accepted; otherwise it may be different after the next mount.
 
         Returns the number of duplicates."""
         found = self.contents(outbox)
@@ -195,18 +196,18 @@ class Promise:
         if settled:
             if self.renewing and outbox.next_seq < self.next_seq:
                 self.next_seq = 0
-            # Released and not found: no record tells of it yet, so it may still come back.
+            # Released and not found: no record says so yet, so it may still come back.
             self.unsaved = {one: data for one, data in self.unsaved.items() if one not in found}
             self.held, self.maybe, self.renewing = found, {}, False
             self.next_seq = max([self.next_seq] + [seq + 1 for seq in found])
-        else:  # the outbox knows no longer which were released; they may be there, or not
+        else:  # the outbox no longer knows which were released; they may be there, or not
             for seq, payload in self.unsaved.items():
                 self.maybe[seq] = self.maybe.get(seq, ()) + (payload,)
             self.unsaved = {}
         return duplicates
 
     def _check_next(self, outbox, found):
-        """A number may be passed over, but none comes back."""
+        """A number may be skipped, but none comes back."""
         least = 0 if self.renewing else max([self.next_seq] + [seq + 1 for seq in found])
         most = max([least, self.top_seq] + [seq + 1 for seq in self.maybe]) + MOST_SKIPPED
         near = least <= outbox.next_seq <= most
@@ -225,8 +226,8 @@ class Promise:
 
 
 class DropPromise(Promise):
-    """Over `DropOldest`: what it gave up is no longer promised, but may come back until a record
-    tells of it."""
+    """For `DropOldest`: what it gave up is no longer promised, but may come back until a record
+    says so."""
 
     most = 10000  # messages in a sector
 
@@ -238,15 +239,15 @@ class DropPromise(Promise):
 
 
 def payload_of(outbox):
-    """Of the message that load() returned."""
+    """Returns the payload of the message that load() returned."""
     at = outbox.topic_at + outbox.topic_length
     return bytes(outbox.buffer[at : at + outbox.payload_length])
 
 
 def contents(outbox, payload_of=payload_of):
-    """What the outbox holds, by number; those released out of order left out.
+    """Returns what the outbox holds, by number, without those released out of order.
 
-    Reads only: what mount() is not sure of is not made sure first, as load() would do it.
+    Reads only: does not settle first what mount() is unsure of, as load() would.
     """
     unproven = getattr(outbox, "_unproven", -1)
     outbox._unproven = -1
@@ -263,12 +264,12 @@ def contents(outbox, payload_of=payload_of):
 
 
 def goes_on(outbox, promise, payload):
-    """An emptied outbox takes a message. The outbox and the promise are used up."""
+    """An emptied outbox accepts a message. The outbox and the promise are unusable afterwards."""
     outbox.discard_through(outbox.next_seq - 1)
     promise.unsaved.update(promise.held)
     promise.held = {}
     status = -1
-    for _ in range(outbox.blocks + 2):  # each failure may cost one block, and is told
+    for _ in range(outbox.blocks + 2):  # each failure may cost one block, and is reported
         status = promise.append(outbox, b"t", payload)
         if status == 0:
             return

@@ -1,5 +1,5 @@
-"""What kills a mutant of the outbox: three scopes of the proof, over their first states, then the
-unit tests. `mutants.py` runs it.
+"""What kills a mutant of the outbox: three scopes of the proof, limited to their first states, then
+the unit tests. `mutants.py` runs this.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _stop(signum: int, frame: object) -> None:
 
 
 def killer(mutant: Mutant) -> str:
-    """The scope that kills it, and how; "": none."""
+    """Returns the scope that kills it, and how; "": none."""
     if mutant.module == "shelf":  # no scope sets a message aside
         return ""
     signal.signal(signal.SIGVTALRM, _stop)
@@ -57,8 +57,8 @@ def killer(mutant: Mutant) -> str:
 
 
 def _replaced(broken: ast.Module):
-    """What outbox_real wants: a function from the module's tree, in which block size and marks are
-    set already, to the mutant's."""
+    """Returns the function that outbox_real needs: it changes the module's tree, in which block
+    size and marks are already set, into the mutant's."""
 
     def change(tree: ast.Module) -> ast.Module:
         constants = [node for node in tree.body if isinstance(node, ast.Assign)]

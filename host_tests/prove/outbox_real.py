@@ -1,10 +1,10 @@
-"""The outbox's own modules, loaded from their sources at another block size, and maybe with one
-token changed (a mutant): what the proof runs.
+"""Loads the outbox's own modules from their sources with another block size, and maybe with one
+token changed (a mutant). The proof runs them.
 
-Six things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; `_MARKS`, places
+Six things differ from what a board runs, and PROOF.md says so: `_BLOCK_BYTES`; `_MARKS`, the places
 for marks of format(), of which a small block has two; the CRC comes from zlib; `unload()` does
 nothing; `is_blank` and `fill` are slices; bits of a series are taken, moved and counted as one
-number. `test_bytes.py` and `test_series_bits.py` hold the firmware's own against these meanings.
+number. `test_bytes.py` and `test_series_bits.py` compare the firmware's own with these.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def check_of(buf: bytearray, at: int, end: int, seed: int) -> int:
 
 
 def unload(name: str) -> None:
-    """A module that is needed again at the next mount stays."""
+    """Keep a module, because the next mount needs it again."""
 
 
 class Real:
     """The modules as attributes: real.outbox.Outbox(...).
 
-    mutate: (name of the module, what changes its tree), for a mutant.
+    mutate: (name of the module, a function that changes its tree), for a mutant.
     """
 
     def __init__(self, block_bytes: int, mutate: tuple[str, object] | None = None) -> None:
@@ -93,7 +93,7 @@ class Real:
             sys.modules.update(kept)
 
     def enter(self) -> None:
-        """From now on `from outpost import ...` inside of the firmware means these modules."""
+        """From now on, `from outpost import ...` inside the firmware means these modules."""
         for name in [name for name in sys.modules if _is_ours(name)]:
             del sys.modules[name]
         sys.modules.update(self.modules)
@@ -105,7 +105,7 @@ class Real:
         memory.unload = unload
 
     def _fast_bits(self) -> None:
-        """Where the portable ones are loaded, and before anybody imports them."""
+        """Replace the portable functions, before any module imports them."""
         from outpost import series_bits
 
         for function in (take_bits, move_bits, check_of):

@@ -1,4 +1,4 @@
-"""The scopes of the proof: geometry, what the user and the world may do, and in which ways an
+"""The scopes of the proof: the geometry, what the user and the world may do, and in which ways an
 operation is cut. Data only; `prove_outbox.py` runs them to their fixpoints.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from outbox_chip import ERASE_WAYS, PROGRAM_WAYS
 from outbox_states import Folding
 
-# Another each time, or other with the value of a CRC: for the hunts.
+# Ways that differ each time, or with the value of a CRC: for the hunts only.
 _DRAWN = ("any prefix", "any hole", "all but a bit", "all but a byte")
 
 
@@ -18,18 +18,18 @@ def _stable(ways: dict) -> tuple[str, ...]:
 
 
 STABLE, STABLE_ERASE = _stable(PROGRAM_WAYS), _stable(ERASE_WAYS)
-# Assumed of the chip: a torn program whose cells may read as programmed does not read as erased at
-# mount and again before the first append(). So no face of it is wholly erased.
+# Assumption about the chip: if cells of a torn program may read as programmed, it does not read as
+# erased at mount and again before the first append(). So no face of it is wholly erased.
 UNSTABLE = ("unstable, half", "unstable, later", "unstable, some")
 UNSTABLE_ERASE = tuple(way for way in ERASE_WAYS if way.startswith("unstable"))
 
 
 @dataclass(frozen=True)
 class Scope:
-    """actions: names of `outbox_actions.ACTIONS`. most_held: so many messages are held at most,
-    when the ring itself does not bound them. wear: so many blocks may fail, in one of `ailments`.
-    flips: so many bits may fall or rise by themselves. errors: any one call to the driver may raise
-    OSError. short: it runs in .ci/run. kills: mutants are held against it."""
+    """actions: names of `outbox_actions.ACTIONS`. most_held: the most messages held, if the ring
+    itself does not bound them. wear: this many blocks may fail, each in one of `ailments`. flips:
+    this many bits may fall or rise by themselves. errors: any one call to the driver may raise
+    OSError. short: .ci/run runs it. kills: mutants are checked with it."""
 
     name: str
     blocks: int
@@ -59,13 +59,14 @@ class Scope:
 
     @property
     def largest(self) -> int:
-        """Bytes of payload of a message that fills a sector."""
+        """Returns the bytes of payload of a message that fills a sector."""
         return self.record_bytes - 16 - 1
 
 
 _BASIC = ("append large", "free first", "save", "off")
 _MORE = (*_BASIC, "free second", "erase ahead")
-# A torn header that lacks one cell is mended; a second fault in it is more than is promised.
+# A torn header that lacks one cell is mended; the outbox does not promise to survive a second fault
+# in it.
 _NO_CELL = tuple(way for way in STABLE if "cell" not in way)
 _FEW = ("nothing", "all", "first half", "random")
 _SOME = (
@@ -107,8 +108,8 @@ SCOPES = (
           kind="NotedOutbox", folding=Folding(torn=False)),
     Scope("end of the numbers", 2, 128, _BASIC, first_seq=(1 << 30) - 6,
           folding=Folding(numbers=False)),
-    # A record of 144 bytes is the least that Series takes with one column: one a sector, up
-    # to 7 samples in it.
+    # A record of 144 bytes is the smallest that Series accepts with one column: one per sector,
+    # with up to 7 samples.
     Scope("series", 2, 208, ("add", "close", "append large", "free first", "off"),
           kind="Series", record_bytes=144, page_bytes=16, program_ways=_SOME,
           erase_ways=_SOME_ERASE),

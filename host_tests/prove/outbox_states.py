@@ -1,14 +1,14 @@
-"""States of the outbox and their canonical form: what is equal for all that can happen from there.
+"""States of the outbox and their canonical form: states with one key have the same future.
 
 A state is the chip (bytes of each block, both faces), the fields of the outbox in RAM, and the
-promise. Its key forgets what the future cannot depend on: the absolute numbers of messages and
-sectors, boot counts, counters, which block comes first in the ring, what a block holds that no
-mount can reach. `firmware/PROOF.md` says for each why that is sound; `prove_outbox.py` expands a
-sample of the states that were folded together from both of their forms and compares.
+promise. Its key omits what the future cannot depend on: the absolute numbers of messages and
+sectors, boot counts, counters, which block comes first in the ring, and what a block holds that no
+mount can reach. `firmware/PROOF.md` says for each why that is sound. `prove_outbox.py` expands a
+sample of the folded states from both of their forms and compares.
 
-To forget numbers inside bytes, every program is taken apart when it happens into pieces (header,
-record) with their fields; the key holds the fields, relative, and whether the bytes of a piece are
-on flash whole, damaged, or not at all.
+To omit the numbers inside bytes, every program is split, when it happens, into pieces (header,
+record) with their fields. The key holds the fields, relative, and whether the bytes of a piece are
+in flash whole, damaged, or not at all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from outbox_chip import Chip
 
 # How the fields of an outbox enter the key. "loaded": only while a message is in the buffer;
-# "cursor": only while the cursor is somewhere. A field that is not here stops the proof.
+# "cursor": only while the cursor has a position. A field that is not listed stops the proof.
 FIELDS = {
     "next_seq": "seq", "oldest_seq": "seq", "_first_seq": "seq", "_saved_oldest": "seq",
     "_sector_no": "sector",
@@ -42,7 +42,7 @@ FIELDS = {
     "_views": "fixed", "_raw": "fixed", "_place": "fixed", "_device": "fixed", "blocks": "fixed",
     "record_bytes": "fixed", "_align": "fixed", "_page": "fixed",
     "aside": "fixed", "_shelf": "fixed",  # no scope sets a message aside
-    # Of an outbox that holds series; `series_states.py` has them in the key.
+    # Fields of an outbox that holds series; `series_states.py` adds them to the key.
     "_is_marked": "plain", "_gather": "fixed", "_owner": "drop", "_record_at": "drop",
     "where": "fixed", "_tools": "fixed", "sample": "drop",
 }  # fmt: skip
@@ -53,8 +53,9 @@ _SERIES = 3  # the kind of a record
 
 
 class Piece(NamedTuple):
-    """What one program put on flash: a header, its copy, a record, a marker of format(), a sample
-    of a series. payload: of a series its content (`series_states.py`), of a sample its place."""
+    """What one program put into flash: a header, its copy, a record, a marker of format(), or a
+    sample of a series. payload: of a series, its content (`series_states.py`); of a sample, its
+    place."""
 
     at: int
     data: bytes
@@ -72,8 +73,8 @@ MARK = b"outpost: "  # format() programs it before anything else
 
 
 def pieces_of(offset: int, data: bytes, before: tuple, seq: int, content: Any = None) -> tuple:
-    """The pieces of a program. before: those of its block; seq: the number of the record; content:
-    what makes the content of a series of its message."""
+    """Returns the pieces of a program. before: the pieces of its block; seq: the number of the
+    record; content: a function that turns a series' message into its content."""
     found: list[Piece] = []
     at = 0
     while True:
@@ -119,10 +120,10 @@ def _record(offset: int, data: bytes, at: int, header: Piece, seq: int) -> Piece
 
 
 class TaggedChip(Chip):
-    """A chip that knows the pieces which its blocks were programmed with since the last erase.
+    """A chip that knows the pieces that were programmed into its blocks since the last erase.
 
-    number: that of the next record. sample: what makes a piece of the program of a sample, when
-    the next one is that.
+    number: of the next record. sample: makes a piece of the program of a sample, if the next
+    program is one.
     """
 
     align = 4
@@ -184,13 +185,13 @@ class Ram:
         if unknown:
             raise AssertionError(f"fields that the proof does not know: {sorted(unknown)}")
         self.outbox = outbox
-        transient = ("_topic", "_payload")  # only inside of a call
+        transient = ("_topic", "_payload")  # set only inside a call
         self.names = [
             name for name, kind in FIELDS.items()
             if kind != "fixed" and name not in transient and hasattr(outbox, name)
         ]  # fmt: skip
         self._plain = [name for name in self.names if FIELDS[name] == "plain"]
-        self.relative: dict[int, int] = {}  # what the key has in the place of a number
+        self.relative: dict[int, int] = {}  # the key's replacement for each number
 
     def snapshot(self) -> tuple:
         return tuple(
@@ -261,7 +262,8 @@ _BLANK, _DAMAGED, _NEARLY, _INTACT = range(4)
 
 
 def _state(face: bytes, piece: Piece) -> int:
-    """Whether the bytes of a piece are there: whole, but for one bit, otherwise, not at all."""
+    """Returns whether the bytes of a piece are there: whole, all but one bit, otherwise, or not at
+    all."""
     data = face[piece.at : piece.at + len(piece.data)]
     if data == piece.data:
         return _INTACT
@@ -274,7 +276,7 @@ def _state(face: bytes, piece: Piece) -> int:
 
 
 def _strays(face: bytes, pieces: tuple) -> tuple:
-    """Where bytes outside of all pieces are not erased: the first and the last."""
+    """Returns where bytes outside all pieces are not erased: the first place and the last."""
     left = bytearray(face)
     for piece in pieces:
         left[piece.at : piece.at + len(piece.data)] = b"\xff" * len(piece.data)
@@ -288,8 +290,8 @@ def _is_blank(data: bytes) -> bool:
 
 
 def _form(face: bytes, buffer_bytes: int) -> tuple:
-    """Which parts of a block are erased: those that mount() looks at, and those that a torn erase
-    leaves."""
+    """Returns which parts of a block are erased: those that mount() checks, and those that a torn
+    erase leaves."""
     size = len(face)
     ends = sorted({32, size // 2, min(buffer_bytes, size), size - 32, size})
     return tuple([_is_blank(face[start:end]) for start, end in zip([0, *ends], ends, strict=False)])
@@ -297,7 +299,7 @@ def _form(face: bytes, buffer_bytes: int) -> tuple:
 
 class Look(NamedTuple):
     """A block: its header, if any face has one; all pieces, each with its state in each face; for
-    each face which parts are erased, and where bytes outside of the pieces are not."""
+    each face, which parts are erased, and where bytes outside the pieces are not."""
 
     header: Piece | None
     found: list
@@ -305,7 +307,7 @@ class Look(NamedTuple):
     strays: tuple
 
 
-_GAP = 300  # 254 numbers are passed over at once, 16 are acknowledged out of order
+_GAP = 300  # 254 numbers are skipped at once, 16 acknowledged out of order
 
 
 class Keys:
@@ -318,28 +320,29 @@ class Keys:
         """The key of a running outbox."""
         self._number(promise, self.ram.numbers())
         promised = self._promise(promise)
-        # A sector whose header did not come through is erased and opened again.
+        # A sector whose header was not stored is erased and opened again.
         outbox = self.ram.outbox
         opens_again = -1 if outbox._has_header else outbox._sector_no
         sector, turn, flash = self._flash(promise, opens_again)
         return _digest((promised, flash, self.ram.key(sector, turn), self._view()))
 
     def off(self, promise: Any) -> bytes:
-        """The key without power."""
+        """Returns the key without power."""
         self._number(promise, ())
         promised = self._promise(promise)
         return _digest((promised, self._flash(promise, -1)[2]))
 
     def _number(self, promise: Any, more: Sequence[int]) -> None:
-        """What numbers are relative to: the one after the newest that is on flash. The promise may
-        be far behind, where numbers were passed over: as far as the oldest on flash it matters."""
+        """Set the number to which others are relative: the one after the newest in flash. The
+        promise may be far behind, if numbers were skipped: it matters as far as the oldest in
+        flash."""
         numbers = [
             piece.first + (piece.sort == RECORD and piece.kind & 1)
             for pieces, bad in zip(self.chip.pieces, self.chip.bad, strict=True)
             for piece in pieces
             if piece.sort != MARKER and bad is None
         ]
-        # A released message of which no record is left that a mount can reach cannot come back.
+        # A released message cannot come back when no mount can reach a record of it.
         pieces = [piece for pieces in self.chip.pieces for piece in pieces]
         oldest = max((piece.sector for piece in pieces), default=0) - self.chip.blocks - 1
         self.there = {(one.first, one.payload[:1]) for one in pieces if one.sector >= oldest}
@@ -354,7 +357,7 @@ class Keys:
         self._close_gaps(sorted(found))
 
     def _close_gaps(self, numbers: list[int]) -> None:
-        """Numbers that were passed over, more than the code ever compares, are as good as fewer."""
+        """Shorten gaps of skipped numbers that are longer than the code ever compares."""
         self.ram.relative = relative = {}
         place = numbers.index(self.base)
         for step, end in ((-1, -1), (1, len(numbers))):
@@ -388,8 +391,9 @@ class Keys:
         )  # fmt: skip
 
     def _tag(self, seq: int, data: bytes) -> tuple:
-        """A payload: which of the attempts under this number that the state still tells apart, and
-        its form. The outbox does not look into payloads, so the attempts may change places."""
+        """A payload: which of the attempts under this number that the state still distinguishes,
+        and its form. The outbox does not look into payloads, so the attempts are
+        interchangeable."""
         attempts = self._attempts.setdefault(seq, [])
         if data[0] not in attempts:
             attempts.append(data[0])
@@ -417,7 +421,7 @@ class Keys:
         return sector, turn, tuple(self._block(b, blocks[b], facts) for b in order)
 
     def _oldest(self, blocks: list, newest: int, live: int) -> list[int]:
-        """What a mount may take for the oldest message."""
+        """Returns what a mount may take for the oldest message."""
         near = [one.found for one in blocks if one.header and one.header.sector >= newest - live]
         found = [
             [piece.oldest for piece, states in pieces if max(states) >= _NEARLY] for pieces in near
@@ -427,8 +431,8 @@ class Keys:
         return [oldest for one in found for oldest in one]
 
     def _live(self, blocks: list, newest: int) -> int:
-        """How many sectors before the newest a mount may take for the head: one, while the newest
-        has no record, or may read as if it had none."""
+        """Returns how many sectors before the newest a mount may take for the head: one, if the
+        newest has no record, or may read as if it had none."""
         if not self.chip.is_settled():
             return 2
         has_record = any(
@@ -439,7 +443,7 @@ class Keys:
         return 0 if has_record else 1
 
     def _look(self, block: int) -> Look:
-        """What is in a block, in each of its faces."""
+        """Returns what is in a block, in each of its faces."""
         chip = self.chip
         faces = [chip.data[block]]
         if chip.other[block] is not None:
@@ -479,12 +483,13 @@ class Keys:
                 key.append(self._piece(piece, states, index >= acks_from))
             if piece.sort == RECORD and piece.kind & 1 and min(states) == _INTACT:
                 following = piece.first + 1
-        # A torn erase later leaves parts of what is folded here: which of them are erased.
+        # A later torn erase leaves parts of what is folded here, depending on which parts are
+        # erased.
         key.append(look.form if drops_torn else look.strays)
         return tuple(key)
 
     def _acks_from(self, is_past: bool, pieces: list) -> int:
-        """The first piece whose acknowledgements a mount may read."""
+        """Returns the first piece whose acknowledgements a mount may read."""
         if not self.folding.acks or not self.chip.is_settled():
             return 0
         if is_past:
@@ -508,7 +513,8 @@ class Keys:
 
 
 def payload(seq: int, attempt: int, size: int, filler: int = -1) -> bytes:
-    """Of message `seq`; each attempt to store one has its own. filler: all further bytes."""
+    """Returns the payload of message `seq`; each attempt to store one has its own. filler: all
+    further bytes."""
     head = bytes((0x20 + attempt, seq & 0x7F))
     if filler >= 0:
         return head + bytes([filler]) * (size - 2)

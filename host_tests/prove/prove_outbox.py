@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the outbox's own code to a fixpoint at small geometries: every action from every state,
-every cut of every flash operation in every way of the model, and holds each outcome against the
+"""Runs the outbox's own code to a fixpoint at small geometries: every action from every state, and
+every cut of every flash operation in every way of the model. Checks each outcome against the
 invariants. `make prove`; see firmware/PROOF.md.
 
-A scope is closed when no state is left that was not expanded: what was checked then holds for
-histories of any length at that geometry.
+A scope is closed when every state has been expanded: what was checked then holds for histories of
+any length at that geometry.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BLANK = -10
 # (how unstable cells read while mounting, and afterwards)
 VIEWS = ((0, 0), (1, 1), (0, 1), (1, 0), (2, 2), (3, 0))
 SETTLED = ((0, 0),)
-TWINS = 16  # of 256 states so many are expanded from two of their forms
+TWINS = 16  # this many of 256 states are expanded from two of their forms
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Result:
 
 
 class Explorer:
-    """One scope. `run()` expands states until none is left, or until a limit."""
+    """Explores one scope. `run()` expands states until none is left, or until a limit."""
 
     def __init__(self, scope: Scope, real: Real | None = None, most_violations: int = 1) -> None:
         self.scope = scope
@@ -72,7 +72,7 @@ class Explorer:
         self.waiting: deque[tuple[bytes, tuple]] = deque()
         self.twins: dict[bytes, dict[bytes, str] | None] = {}
         self.forms: dict[bytes, list[bytes]] = {}
-        self.found: dict[bytes, str] | None = None  # what the expansion under way reached, and how
+        self.found: dict[bytes, str] | None = None  # what the present expansion reached, and how
         self.operations: list[tuple] = []
         self.origin = b""
         self.seen_off: set[bytes] = set()
@@ -133,7 +133,7 @@ class Explorer:
         self.promise.extra = (0, 0)
 
     def _start_blank(self) -> None:
-        """Every cut of the first format(), and format() again after it."""
+        """Do every cut of the first format(), and format() again after each."""
         self.operations = []
         before = self._state()
         self.promise.format(self.outbox, STREAM, False, self.scope.first_seq)
@@ -183,7 +183,7 @@ class Explorer:
             self._report(Violation("raises", "OSError"), name)
 
     def _reached(self, name: str) -> None:
-        """The present state, after `name`: new, or folded into one that is known."""
+        """Add the present state, reached by `name`: it is new, or folds into a known one."""
         self._forget_attempts()
         key = self.keys.on(self.promise)
         if self.found is not None:
@@ -202,7 +202,7 @@ class Explorer:
             self.operations = operations
 
     def _forget_attempts(self) -> None:
-        """Of an attempt that left nothing on flash nothing can come."""
+        """Forget attempts that left nothing in flash, because nothing can come of them."""
         there = {(piece.first, piece.payload[:1]) for block in self.chip.pieces for piece in block}
         maybe = self.promise.maybe
         for seq in list(maybe):
@@ -211,7 +211,7 @@ class Explorer:
                 del maybe[seq]
 
     def _compare(self, key: bytes, name: str) -> None:
-        """Expand this form of a folded state too: it must reach the same states."""
+        """Expand this form of a folded state as well: it must reach the same states."""
         expected, self.twins[key] = self.twins[key], None
         state, operations, origin = self._state(), self.operations, self.origin
         self.found = {}
@@ -245,11 +245,12 @@ class Explorer:
         self.operations.append((cut, self.chip.snapshot(), promise, note))
 
     def _sample_under_way(self) -> Any:
-        """What makes the piece of the program that begins, when it is that of a sample."""
+        """Returns what makes the piece of the program that begins, if that is a sample's."""
         return None
 
     def _world(self) -> list:
-        """Blocks fail, bits flip, unstable cells read otherwise: at any moment."""
+        """Returns what may happen at any moment: blocks fail, bits flip, unstable cells read
+        differently."""
         worn, flipped = self.promise.extra
         found = self._wearing() if worn < self.scope.wear else []
         if not self.chip.is_settled():
@@ -274,7 +275,7 @@ class Explorer:
         ]
 
     def _cut_all(self, name: str, operations: list, promise: Any) -> None:
-        """Each of the operations, in each way."""
+        """Cut each of the operations, in each way."""
         for number, (cut, chip, then, note) in enumerate(operations):
             is_erase = cut[0]
             ways = self.scope.erase_ways if is_erase else self.scope.program_ways
@@ -289,7 +290,7 @@ class Explorer:
                 self.power_off(f"{name}, cut in {kind} {number}: {way}")
 
     def power_off(self, name: str) -> None:
-        """Mount what is left, in each way that unstable cells may read, and check it."""
+        """Mount what is left, in each way in which unstable cells may read, and check it."""
         key = self.keys.off(self.promise)
         if self.found is None:
             if key in self.seen_off:
@@ -327,7 +328,7 @@ class Explorer:
         return self.scope.starts_blank and not self.promise.next_seq
 
     def _fail_all(self, name: str, act: Any, state: tuple) -> None:
-        """The action again, once for each call to the driver that may raise, in three ways."""
+        """Repeat the action, once for each call to the driver that may raise, in three ways."""
         for way in ("before", "after", "random"):
             for call in range(1, 64):
                 self._restore(state)
@@ -342,15 +343,15 @@ class Explorer:
     # --- For the actions ---
 
     def format_again(self, stream: bytes) -> None:
-        """format() with force: until it is done either stream may be there."""
+        """Call format() with force. Until it is done, either stream may be there."""
 
     def payload(self, size: int, filler: int = -1) -> bytes:
-        """A payload of the next message that no attempt to store one under its number has had."""
+        """Returns a payload for the next message that no attempt under its number has used."""
         seq = self.outbox.next_seq + len(self.open_record())
         return payload(seq, self.new_attempt(seq), size, filler)
 
     def new_attempt(self, seq: int) -> int:
-        """One that no attempt to store a message under the number has had."""
+        """Returns an attempt that none has used to store a message under the number."""
         used = {attempt_of(data) for data in self.promise.maybe.get(seq, ())}
         for pieces in self.chip.pieces:
             for piece in pieces:
@@ -359,11 +360,11 @@ class Explorer:
         return next(number for number in range(99) if number not in used)
 
     def open_record(self) -> set[int]:
-        """The number of a series' record that takes samples."""
+        """Returns the number of the series' record that takes samples."""
         return set()
 
     def path(self, key: bytes, name: str) -> tuple[str, ...]:
-        """The history of a state, and then `name`."""
+        """Returns the history of a state, followed by `name`."""
         path = [name]
         while key in self.parents:
             key, label = self.parents[key]
@@ -408,10 +409,10 @@ def _see(view: int) -> Any:
 
 
 def explorer(scope: Scope, real: Real | None = None) -> Explorer:
-    """What runs a scope."""
+    """Returns the explorer for a scope."""
     if not scope.is_series:
         return Explorer(scope, real)
-    from prove_series import SeriesExplorer  # which is made of this one
+    from prove_series import SeriesExplorer  # which inherits from Explorer
 
     return SeriesExplorer(scope, real)
 

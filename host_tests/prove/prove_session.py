@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the sessions' own code against a server that may do anything a server may, to a fixpoint:
-every action from every state, the power cut in every flash operation, each outcome held against
-the invariants of `session_facts.py`. `make prove`; README.md beside this says what it
-shows.
+"""Runs the sessions' own code to a fixpoint, against a server that may do anything the standard
+allows: every action from every state, with a power cut in every flash operation. Checks each
+outcome against the invariants of `session_facts.py`. `make prove`; README.md beside this file says
+what it shows.
 
     python host_tests/prove/prove_session.py                   all scopes that close: half an hour
     python host_tests/prove/prove_session.py --short           within a minute
@@ -11,7 +11,7 @@ shows.
     python host_tests/prove/prove_session.py --random 100 --seed 7     100 long random histories
     python host_tests/prove/mutants.py sessions --module exactly_once  broken copies of a module
 
-Status 1: an invariant does not hold, and the shortest history that shows it was printed; or a
+Status 1: an invariant does not hold, and the shortest history that shows this was printed; or a
 scope did not close within its limits.
 """
 

@@ -1,13 +1,13 @@
-"""What the proof needs to know of series: the samples that are added, what was promised of them,
-and the fields of a Series in a state's key.
+"""Series in the proof: the samples that are added, what was promised about them, and the fields of
+a Series in a state's key.
 
 Samples go through PLACES in turn, in each record from the first on. The steps are large, so that a
-record has few samples; from the last place to the first it is too large for a code, so that it is a
-restart. A record's content is its tag and
-its places, in place of the bytes of its message: `b"<tag> F5 <place> <place> ..."`. The tag tells
-attempts under one number apart, as in `outbox_states.payload()`: it is in the values.
+record has few samples. The step from the last place to the first is too large for a code, so that
+sample is a restart. The content of a record stands for the bytes of its message: its tag and its
+places, `b"<tag> F5 <place> <place> ..."`. The tag distinguishes attempts under one number, as in
+`outbox_states.payload()`; the values contain it.
 
-No record has so many samples that the parameters of the codes change (`Series._learn`).
+No record has enough samples for the parameters of the codes to change (`Series._learn`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOPIC = b"t"
 DEVICE = b"d"
 COLUMNS = ((b"v", b"", 0),)
 DAY = 20_413
-TIMES_MS = (0, 1 << 27, 1 << 26)  # of the places; it goes back, too
+TIMES_MS = (0, 1 << 27, 1 << 26)  # of the places; time also goes back
 _FIRST = 1 << 20
 _TAG = 7  # what a tag adds to the values
 PLACES = (_FIRST, _FIRST + (1 << 27), _FIRST + (1 << 28))
@@ -35,12 +35,12 @@ _KNOWN = {value + _TAG * tag: (tag, at) for tag in range(32) for at, value in en
 
 
 def first_sample(tag: int, place: int) -> bytes:
-    """The content of a record with one sample."""
+    """Returns the content of a record with one sample."""
     return bytes((0x20 + tag, IS_SERIES, place))
 
 
 def content(message: bytes, seq: int) -> bytes:
-    """Of a message as load() returns it, all of which must be right."""
+    """Returns the content of a message that load() returned. All of the message must be right."""
     try:
         found = read(message)
     except (AssertionError, IndexError) as fault:
@@ -58,18 +58,18 @@ def content(message: bytes, seq: int) -> bytes:
 
 
 def record_content(message: bytes, seq: int) -> bytes:
-    """Of a record as it lies in flash: with its room, which says how much can follow."""
+    """Returns the content of a record in flash, with its room, which limits what can follow."""
     return content(message, seq) + message[18:20]
 
 
 def is_part(found: bytes, whole: bytes) -> bool:
-    """Whether samples of `whole` are missing in `found`, and nothing else."""
+    """True when samples of `whole` are missing in `found`, and nothing else differs."""
     rest = iter(whole[2:])
     return found[:2] == whole[:2] and all(place in rest for place in found[2:])
 
 
 class SeriesPromise(Promise):
-    """grown: (number, content) that the open record may have after the add() under way."""
+    """grown: (number, content) that the open record may have after the present add()."""
 
     def __init__(self, next_seq: int = 0) -> None:
         Promise.__init__(self, next_seq)
@@ -118,7 +118,7 @@ class SeriesPromise(Promise):
                 del self.maybe[seq]
 
     def append(self, outbox: Any, topic: bytes, payload: bytes, flags: int = 0x10) -> int:
-        """A message of another kind, which closes the open record."""
+        """Append a message of another kind, which closes the open record."""
         self.trying(payload, outbox.next_seq + (outbox._owner is not None))
         status = outbox.append(topic, payload, len(payload), flags)
         self.tried(outbox, payload, status)
@@ -133,7 +133,7 @@ class SeriesPromise(Promise):
             self.grown = None
         for seq, was in self.unsaved.items():
             if seq in found and is_part(found[seq], was):
-                self.unsaved[seq] = found[seq]  # of a released record an erase may leave a part
+                self.unsaved[seq] = found[seq]  # an erase may leave a part of a released record
         return Promise.check(self, outbox, settled)
 
     def payload_of(self, outbox: Any) -> bytes:
@@ -142,15 +142,15 @@ class SeriesPromise(Promise):
 
 
 def coded(series: Any) -> int:
-    """Samples of the record that was begun last, restarts apart."""
+    """Returns the number of samples in the latest record, without restarts."""
     return max(0, series._state[series._count + 2] - 1)
 
 
 class SeriesRam(Ram):
     """The outbox's fields, and those of its Series."""
 
-    # What is left out is constant, or set before it is read; what was sampled last follows from
-    # the promise of the open record.
+    # Fields that are left out are constant, or set before they are read; the promise of the open
+    # record implies what was sampled last.
     _SAVED = (
         "_header", "_with_uptime", "_stream", "_room", "_is_full", "_state", "_ks", "_is_restart",
         "_sample", "_since", "refused",
@@ -173,7 +173,7 @@ class SeriesRam(Ram):
                 setattr(self.series, name, value)
 
     def restart(self) -> None:
-        """What a power cut does to the fields that mount() does not set."""
+        """Do what a power cut does to the fields that mount() does not set."""
         self._restore_series(self._at_start)
         o = self.outbox
         o._record_at = 0
@@ -200,8 +200,8 @@ class SeriesRam(Ram):
 
 
 def sample_piece(offset: int, data: bytes, before: tuple, room_at: int, place: int) -> Piece:
-    """The piece of the program of a sample: it has the acknowledgements of its record, which are
-    those that a mount finds last."""
+    """Returns the piece for the program of a sample. It has the acknowledgements of its record,
+    which are the last ones that a mount finds."""
     record = [one for one in before if one.sort == RECORD][-1]
     at = room_at - offset
     return Piece(
@@ -211,7 +211,7 @@ def sample_piece(offset: int, data: bytes, before: tuple, room_at: int, place: i
 
 
 def sample_under_way(explorer: Explorer) -> tuple[int, int] | None:
-    """(where in its block, place) of the sample that is programmed now."""
+    """Returns (where in its block, place) of the sample that is being programmed."""
     outbox, promise = explorer.outbox, explorer.promise
     if getattr(outbox, "_owner", None) is None or not promise.grown:
         return None

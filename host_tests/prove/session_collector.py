@@ -1,10 +1,10 @@
 """Collector mode: the board, a broker that queues, and a collector that confirms.
 
-The broker acknowledges a message when it has it, and may lose what it has queued; the collector
-takes messages in the broker's order, and publishes as a retained message through which number all
-is durable. A message is freed only when it is durable there. Beside the actions of
-`session_world.py`: ("collect",) the collector takes a message and confirms | ("wait",) time passes,
-more than any deadline of the session.
+The broker acknowledges a message when it has it, and may lose what it has queued. The collector
+takes messages in the broker's order, and publishes as a retained message the number up to which all
+are durable. The board releases a message only when it is durable there. Actions in addition to
+those of `session_world.py`: ("collect",) the collector takes a message and confirms | ("wait",)
+more time passes than any deadline of the session.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ TOPIC = b"w"
 
 
 class Broker(Server):
-    """queued: for the collector, in order; retained: the confirmation that is kept; -1: none.
-    durable: what the collector has, beside all before `through`."""
+    """queued: for the collector, in order; retained: the confirmation that the broker keeps; -1:
+    none. durable: what the collector has, in addition to all before `through`."""
 
     def __init__(self, level: int, clean: bool, hands_on_at_release: bool) -> None:
         Server.__init__(self, level, clean, hands_on_at_release)
@@ -65,7 +65,7 @@ class Broker(Server):
         self._confirm()
 
     def _confirm(self) -> None:
-        """A later confirmation stands for one that still waits in the broker."""
+        """A later confirmation replaces one that still waits in the broker."""
         if self.is_subscribed and self.retained >= 0:
             rest = tuple(one for one in self.messages if one[0] != CONFIRMATION)
             self.messages = (*rest, (CONFIRMATION, self.retained))
@@ -139,7 +139,7 @@ class CollectorWorld(World):
         return World.packet_of(self, first, number)
 
     def _do_ack(self, place: int) -> None:
-        """What is sent after it is a new exchange."""
+        """A message sent again after its acknowledgement is a new exchange."""
         seq = self.server.message_of(self.server.acks[place][1])
         World._do_ack(self, place)
         ghosts = self.server.ghosts

@@ -1,10 +1,10 @@
 """Runs a scope to its fixpoint: every action from every state, with the power cut in each flash
 operation of it, until no state is new.
 
-A state's `way out` is what follows when nobody does harm from here on: the client sends, the server
-answers in order. When all states are there, each must come to rest, drained, by its ways out: no
-state is a trap. From each state at rest, more messages than the window is wide go out with an
-orderly server, and each arrives as if there had been no history.
+A state's `way out` is what follows if no fault occurs from here on: the client sends, and the
+server answers in order. When all states are known, each must come to rest, drained, by its ways
+out, so no state is a trap. From each state at rest, more messages than the window is wide are sent
+with an orderly server, and each must arrive as if there had been no history.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def world_of(scope: Scope, classes: dict[str, Any]) -> World:
 
 
 def digest(key: tuple) -> bytes:
-    """Version 2 of marshal has no references, so equal keys have equal bytes."""
+    """Version 2 of marshal has no references, so equal keys give equal bytes."""
     return hashlib.blake2b(marshal.dumps(key, 2), digest_size=12).digest()
 
 
 def go_on(world: World, kinds: list[int]) -> None:
-    """Publish messages of these QoS, and do no harm until all is drained."""
+    """Publish messages of these QoS, without faults, until all is drained."""
     kinds = kinds[::-1]
     for _ in range(3000):
         outbox = world.outbox
@@ -68,7 +68,7 @@ def go_on(world: World, kinds: list[int]) -> None:
 
 
 def one_step_out(world: World) -> bool:
-    """False: nothing is left to do."""
+    """Take one step of the way out. False: nothing is left to do."""
     before, possible = world.key(), world.actions()
     for name in ("drop",) if world.server.up_is_dead else WAY_OUT:
         for action in possible:
@@ -94,7 +94,7 @@ class Explorer:
         self.waiting: deque[tuple[int, tuple]] = deque()
         self.is_drained = bytearray()
         self.rests: set[bytes] = set()
-        self.at, self.doing = 0, ()  # the state and the action that are looked at now
+        self.at, self.doing = 0, ()  # the state and the action that are examined now
 
     def run(self, most_states: int, time_limit_s: float) -> Result:
         result, began = self.result, time.monotonic()
@@ -135,7 +135,8 @@ class Explorer:
         self._try_afterwards(saved)
 
     def _try_afterwards(self, saved: tuple) -> None:
-        """From a state at rest. What the client and its flash are counts, not how they came so."""
+        """Publish from a state at rest. Only the client and its flash matter, not how they got
+        there."""
         world = self.world
         world.restore(saved)
         name = digest(world.key_of_board())
@@ -152,7 +153,7 @@ class Explorer:
             go_on(world, [kinds[n % len(kinds)] for n in range(MESSAGES_AFTERWARDS)])
 
     def _all_come_to_rest(self) -> None:
-        state = bytearray(len(self.by))  # 1: on the way that is followed now, 2: it comes to rest
+        state = bytearray(len(self.by))  # 1: on the present way, 2: it comes to rest
         for start in range(len(state)):
             way, number = [], start
             while number != NOWHERE and not state[number]:
@@ -168,7 +169,7 @@ class Explorer:
                 state[passed] = 2
 
     def _perform(self, number: int, action: tuple, at: int = 0, mode: str = "") -> tuple[int, int]:
-        """(the state it leads to, its flash operations)."""
+        """Returns (the state that it leads to, its flash operations)."""
         world, result = self.world, self.result
         label = (*action, at, mode) if at else action
         self.doing = label
@@ -186,7 +187,8 @@ class Explorer:
         return self._reached(number, label), world.store.operations
 
     def _rebooted(self, parent: int, label: tuple) -> int:
-        """What the flash and the server still know decides, so few of them need be started."""
+        """Return the state after a reboot. It depends only on the flash and the server, so few are
+        started."""
         self.world.lose_power()
         name = digest(self.world.key_without_power())
         number = self.booted.get(name)

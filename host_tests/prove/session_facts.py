@@ -11,28 +11,29 @@ from typing import NamedTuple
 IDS = 65_535
 TWO = 1  # QoS 2
 OLD = 2  # it was stored before the last power cut
-SENT = 4  # a PUBLISH of it went out
-RECEIVED = 8  # the client took its PUBREC, and has not been told that the server lost its session
-NOTED = 16  # the note on flash says so
-ACKED = 32  # the server said PUBACK or PUBCOMP
-LOST = 64  # the server lost its session after it had got the message
-ONCE = 128  # the server's application got it
-HELD = 256  # by the client, or it may come back
+SENT = 4  # a PUBLISH of it was sent
+RECEIVED = 8  # the client took its PUBREC, and was not told since that the server lost its session
+NOTED = 16  # the note in flash says so
+ACKED = 32  # the server sent PUBACK or PUBCOMP
+LOST = 64  # the server lost its session after it had received the message
+ONCE = 128  # the server's application received it
+HELD = 256  # the client holds it, or it may come back
 PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = 0x30, 0x40, 0x50, 0x62, 0x70
 
 
 class Violation(BaseException):
-    """An invariant does not hold. Not an Exception: no handler of the firmware catches it."""
+    """An invariant does not hold. Not an Exception, so that no handler of the firmware catches
+    it."""
 
 
 class Inbound(NamedTuple):
-    """A message of the server's. phase: 0, its PUBLISH is to be answered; 1, its PUBREL."""
+    """A message from the server. phase: 0, its PUBLISH awaits an answer; 1, its PUBREL does."""
 
     packet_id: int
     qos: int
     phase: int
-    handed: int  # how often the client's application got it; 2: more often than once
-    is_excused: bool  # the client could not know that it is not the one before it
+    handed: int  # how often the client's application received it; 2: more than once
+    is_excused: bool  # the client could not know that it is not the previous one
 
 
 def require(fact: object, text: str, *values: object) -> None:
@@ -59,7 +60,8 @@ def may_publish(seq: int, ghost: int, packet_id: int, is_dup: bool, qos: int) ->
 
 
 def may_release(seq: int, ghost: int) -> None:
-    """[MQTT-4.3.3-1]. Also of one whose PUBCOMP a power cut forgot."""
+    """[MQTT-4.3.3-1]. Allowed also for a message whose PUBCOMP a power cut made the client
+    forget."""
     require(ghost & TWO, "PUBREL of %d, which is not held or not QoS 2", seq)
     require(ghost & SENT, "PUBREL of %d, which was never published", seq)
     require(ghost & RECEIVED, "PUBREL of %d before its PUBREC", seq)
@@ -67,7 +69,7 @@ def may_release(seq: int, ghost: int) -> None:
 
 
 def delivered(seq: int, ghost: int, ghosts: dict[int, int], in_order: bool) -> int:
-    """The server hands it on. Returns the ghost after it."""
+    """The server hands it on. Returns the new ghost."""
     if ghost & ONCE:
         exempt = not ghost & TWO or ghost & LOST
         require(exempt, "QoS 2 message %d handed on twice", seq)
@@ -79,8 +81,8 @@ def delivered(seq: int, ghost: int, ghosts: dict[int, int], in_order: bool) -> i
 
 
 def noted(seq: int, ghost: int, is_noted: bool) -> int:
-    """The ghost, now that the note on flash says `is_noted` of a message that is held."""
-    if ghost & LOST and not ghost & RECEIVED:  # the client knows, the note perhaps not yet
+    """Returns the ghost after the note in flash says `is_noted` of a held message."""
+    if ghost & LOST and not ghost & RECEIVED:  # the client knows, the note maybe not yet
         return ghost | NOTED if is_noted else ghost & ~NOTED
     require(is_noted or not ghost & NOTED, "the note has lost that %d is released", seq)
     require(not is_noted or ghost & RECEIVED, "%d noted as released before its PUBREC", seq)
@@ -102,7 +104,7 @@ def handed_over(message: Inbound) -> Inbound:
 
 
 def may_finish(message: Inbound, qos: int) -> None:
-    """The client's last word on it, which lets the server forget it."""
+    """Check the client's last answer to it, after which the server may forget it."""
     require(message.qos == qos, "the answer to QoS %d, of message %d", qos, message.packet_id)
     taken = message.handed or message.is_excused
     require(taken, "message %d acknowledged, but not handed over", message.packet_id)

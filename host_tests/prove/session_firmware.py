@@ -1,5 +1,5 @@
-"""The firmware's session classes, loaded from source once more: as they are, or with one module's
-syntax tree changed (`session_mutants.py`)."""
+"""Loads the firmware's session classes from source again: unchanged, or with the syntax tree of one
+module changed (`session_mutants.py`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def source_of(module: str) -> str:
 
 
 class Loader:
-    """changed: syntax trees that stand in for modules."""
+    """changed: syntax trees that replace modules."""
 
     def __init__(self, changed: Mapping[str, ast.Module]) -> None:
         self._changed = changed
@@ -59,7 +59,7 @@ class Loader:
 
 
 def classes(changed: Mapping[str, ast.Module] | None = None) -> dict[str, Any]:
-    """{name: class}. What a changed module raises while it is loaded is raised."""
+    """Returns {name: class}. Raises what a changed module raises while it is loaded."""
     loader = Loader(changed or {})
-    vars(loader.module("durable"))["_LONGEST"] = 1  # a silence of one length, or there is no end
+    vars(loader.module("durable"))["_LONGEST"] = 1  # one timeout, or the states do not end
     return {name: getattr(loader.module(module), name) for module, name in CLASSES.items()}

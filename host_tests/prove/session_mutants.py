@@ -1,5 +1,5 @@
 """What kills a mutant of the sessions: small scopes of the explorer, then the unit tests.
-`mutants.py` runs it.
+`mutants.py` runs this.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TESTS = (
     "test_scripted_server", "test_conformance_client", "test_defects",
 )  # fmt: skip
 
-_HANG_S = 30  # of CPU, a scope
+_HANG_S = 30  # seconds of CPU per scope
 _MOST_STATES = 12_000
 _ID_WRAPS = 131_069  # identifiers 65,535 and 1, and a number of more than 16 bits
 
@@ -63,7 +63,7 @@ def _hangs(*_: Any) -> None:
 
 
 def killer(mutant: Mutant) -> str:
-    """The scope that kills it, and how; "": none."""
+    """Returns the scope that kills it, and how; "": none."""
     signal.signal(signal.SIGVTALRM, _hangs)
     try:
         broken = classes({mutant.module: mutant.tree()})
@@ -72,7 +72,7 @@ def killer(mutant: Mutant) -> str:
             result = Explorer(scope, broken).run(_MOST_STATES, 3600)
             if result.violation:
                 return f"{scope.name}: {result.violation}"
-    except Exception as error:  # whatever it is: the module is broken, and it shows
+    except Exception as error:  # whatever it is: the module is broken, and this shows it
         return f"{type(error).__name__}: {error}"
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)

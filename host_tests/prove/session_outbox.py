@@ -1,12 +1,12 @@
 """The two outboxes under the sessions that the explorer drives.
 
-FastStore is the outbox contract over a few tuples: a record is on flash whole or not at all, which
-is what `prove_outbox.py` shows of the real one. Each record is one operation, cut before it or
+FastStore is the outbox contract over a few tuples: a record is in flash whole or not at all, which
+is what `prove_outbox.py` shows about the real outbox. Each record is one operation, cut before or
 after it. ChipStore is the firmware's outbox on a chip of a few blocks, cut in each program and
 erase, in each way that the chip knows; states take 20 times as long.
 
-A store has: outbox; operations, the flash operations since arm(); arm(at, mode) sets a cut;
-save() and restore(saved) of everything; key(origin); boot() after a cut; durable_oldest().
+A store has: outbox; operations, the flash operations since arm(); arm(at, mode), which sets a cut;
+save() and restore(saved) for everything; key(origin); boot() after a cut; durable_oldest().
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RECORD_BYTES = 128
 
 
 def canonical_note(note: bytes, origin: int, exact: bool) -> tuple:
-    """(how far its base is behind `origin`, the bits of its window in their order, identifiers).
+    """Returns (how far its base is behind `origin`, the bits of its window in order, identifiers).
     Unless exact, only the bits of messages that may come back."""
     if len(note) < 6:
         return (0, 0, b"")
@@ -36,8 +36,8 @@ def canonical_note(note: bytes, origin: int, exact: bool) -> tuple:
 
 
 class FastOutbox:
-    """flash: (next_seq, oldest_seq, acked, note) as the newest record has them; kinds: flags of
-    each message that flash holds."""
+    """flash: (next_seq, oldest_seq, acked, note) of the newest record; kinds: flags of each message
+    in flash."""
 
     renumbers = False
     stream, boot, topic_at, record_bytes = STREAM, 1, 0, RECORD_BYTES
@@ -60,7 +60,7 @@ class FastOutbox:
         return OK
 
     def _program(self, next_seq: int, note: bytes) -> int:
-        """The newest record, with what all of them carry."""
+        """Program the newest record, with the fields that every record has."""
         self.operations += 1
         is_cut = self.operations == self.cut_at
         if is_cut and self.mode == "refuse":
@@ -172,7 +172,7 @@ class FastStore:
         return self.outbox.kinds[seq]
 
     def key(self, origin: int, exact: bool) -> tuple:
-        """Of what can still be told apart, with numbers from `origin` on."""
+        """Returns the key of what still matters, with numbers relative to `origin`."""
         outbox = self.outbox
         _, oldest, acked, note = outbox.flash
         now = outbox.next_seq - origin, outbox.oldest_seq - origin, outbox.acked

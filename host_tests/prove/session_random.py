@@ -1,9 +1,9 @@
-"""Long random histories: what no fixpoint reaches. Up to 20 messages at a time, 4 of the server's,
-over the outbox in tuples and over the firmware's on a chip, in both levels.
+"""Long random histories, which reach what no fixpoint does. Up to 20 messages at a time, 4 of the
+server's, over the outbox in tuples and over the firmware's on a chip, in both levels.
 
     python host_tests/prove/prove_session.py --random 100 --seed 7
 
-History n of seed s is the same wherever it runs, and is printed when it fails.
+History n of seed s is the same on every machine, and is printed when it fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SCOPES = (
     replace(_WIDE, session="SubscribingSession", qos=(1,), inbound_qos=(1,)),
 )
 _WEIGHTS = {"tick": 8, "step": 4, "publish": 2, "ack": 6, "message": 6, "lose": 0.2, "forget": 0.1}
-_RARE = 0.3  # of what ends a connection
+_RARE = 0.3  # for actions that end a connection
 
 
 def weight(action: tuple) -> float:

@@ -1,4 +1,4 @@
-"""What the explorer runs to a fixpoint: how much of everything, and what the server may do."""
+"""What the explorer runs to a fixpoint: the limits of each scope, and what the server may do."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Scope:
-    """held: messages at a time. total: in one history; None: there is no end to them. inbound: the
-    server's that are open at a time. cuts: power cuts in one history; None: any number. fails:
-    flash may refuse a note.
+    """held: the most messages at a time. total: in one history; None: without a limit. inbound: the
+    server's messages that are open at a time. cuts: power cuts in one history; None: any number.
+    fails: flash may refuse a note.
 
-    fine: the client goes on after its packets have begun to be lost, else that is the end of the
-    connection; it may send before the 16 ms of a tick have passed, else each step is a tick; its
-    CONNECT may be lost. exact: a state has what the code sets before it reads it, too.
+    fine: the client continues after its packets have begun to be lost, otherwise that ends the
+    connection; it may send before the 16 ms of a tick have passed, otherwise each step is a tick;
+    its CONNECT may be lost. exact: a state includes what the code sets before it reads it.
     """
 
     name: str
@@ -39,7 +39,8 @@ class Scope:
     first_seq: int = 0
 
     def options(self) -> dict[str, Any]:
-        """Of the session. Without a keep alive: the network's end is an action of its own."""
+        """Options of the session. There is no keep alive, because the end of the network is an
+        action."""
         common = {"window": self.window, "keep_alive_s": 0, "level": self.level}
         if self.session == "DurableSession":
             common |= {"topic": b"w", "timeout_ms": 1000}
@@ -75,7 +76,7 @@ def _scopes() -> tuple[Scope, ...]:
 
 
 SCOPES = _scopes()
-# Together below a minute on a quiet core; each kind of fault is in one of them.
+# Together under a minute on a quiet core; they cover each kind of fault.
 SHORT = (
     Scope("QoS 2 and 1 out, any history, MQTT 3.1.1", held=1, fine=True),
     Scope("QoS 2 and 1 out, any history, MQTT 3.1", held=1, level=3, fine=True),

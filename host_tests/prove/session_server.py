@@ -1,8 +1,9 @@
-"""A server by the book, as far as its choices go: every choice is an action of the explorer.
+"""A server that follows the standard: each choice that the standard leaves is an action of the
+explorer.
 
-It takes a packet of the client or never sees it (`up_is_dead`: nothing of this connection arrives
-any more), answers in any order, answers twice, sends messages of its own, keeps its session over a
-lost connection or loses it. All fields are immutable values: a copy of __dict__ is a snapshot.
+It takes a packet of the client or never sees it (`up_is_dead`: nothing more of this connection
+arrives), answers in any order, answers twice, sends its own messages, and keeps its session after a
+lost connection or loses it. All fields are immutable values, so a copy of __dict__ is a snapshot.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ NONE, OPENED, ACCEPTED = 0, 1, 2
 
 
 class Server:
-    """hands_on_at_release: QoS 2 by method A of 4.3.3, the message goes on at PUBREL; else by B."""
+    """hands_on_at_release: QoS 2 by method A of 4.3.3, handing the message on at PUBREL; else by
+    method B."""
 
     def __init__(self, level: int, clean: bool, hands_on_at_release: bool) -> None:
         self.level, self.clean, self.at_release = level, clean, hands_on_at_release
@@ -46,11 +48,12 @@ class Server:
         self.has_session = False
         self.received: dict[int, int] = {}  # identifiers that await PUBREL: message
         self.inbound: tuple[Inbound, ...] = ()
-        self.acks: tuple[tuple[int, int], ...] = ()  # (kind, identifier), not taken yet
+        self.acks: tuple[tuple[int, int], ...] = ()  # (kind, identifier) not yet taken
         self.messages: tuple[tuple[int, int], ...] = ()  # in order; CONNACK: (0x20, flags)
         self.ghosts: dict[int, int] = {}  # of each message that is held or may come back
-        # Identifiers of a session that the server lost, which the client knows as arrived: it was
-        # not told; it was, but a power cut now would forget that.
+        # Identifiers of a session that the server lost, which the client knows as arrived. stale:
+        # it was not told of the loss; doubtful: it was, but a power cut now would make it forget
+        # that.
         self.stale: frozenset[int] = frozenset()
         self.doubtful: frozenset[int] = frozenset()
 
@@ -60,7 +63,7 @@ class Server:
         self.link, self.up_is_dead, self.acks, self.messages = NONE, False, (), ()
 
     def forget(self, known_ids: frozenset[int]) -> None:
-        """The session is gone, what was in its care with it."""
+        """The session is lost, and with it everything in it."""
         self.has_session = False
         self.received, self.inbound = {}, ()
         self.stale |= known_ids
@@ -69,7 +72,8 @@ class Server:
         }
 
     def told_of_loss(self) -> None:
-        """The client has taken CONNACK with session-present 0 in level 4, or its own was clean."""
+        """The client has taken CONNACK with session-present 0 in level 4, or its session was
+        clean."""
         self.doubtful |= self.stale
         self.stale = frozenset()
         keep = ~(RECEIVED | NOTED)
@@ -93,7 +97,7 @@ class Server:
     # --- What the client says ---
 
     def takes(self, data: bytes, noted: Any) -> None:
-        """Packets that the client writes. noted.has_arrived(packet_id): on flash."""
+        """Take the packets that the client writes. noted.has_arrived(packet_id): in flash."""
         at = 0
         while at < len(data):
             end = at + 2 + data[at + 1]
@@ -104,7 +108,7 @@ class Server:
             at = end
 
     def _facts_of(self, first: int, body: bytes, noted: Any) -> None:
-        """What the client may send, whether it arrives or not."""
+        """Check what the client may send, whether it arrives or not."""
         if first & 0xF0 == PUBLISH:
             seq = int.from_bytes(body[5:], "big")
             ghost = self.ghosts.get(seq, 0)
@@ -122,7 +126,7 @@ class Server:
         self.ghosts = {**self.ghosts, seq: ghost}
 
     def message_of(self, packet_id: int) -> int:
-        """Number of the message that is held and has this identifier; -1: none."""
+        """Returns the number of the held message that has this identifier; -1: none."""
         for seq in self.ghosts:
             if seq % IDS + 1 == packet_id:
                 return seq
@@ -188,7 +192,7 @@ class Server:
     # --- What the client takes ---
 
     def send(self, qos: int) -> None:
-        """A message of its own, with the lowest identifier that is free."""
+        """Send a message of its own, with the lowest free identifier."""
         used = {message.packet_id for message in self.inbound}
         packet_id = min(set(range(1, len(used) + 2)) - used)
         message = Inbound(packet_id, qos, 0, 0, packet_id in self.stale)
@@ -205,7 +209,7 @@ class Server:
 
     def excuse(self, arrived_ids: frozenset[int]) -> None:
         """The power went, or flash refused the note, between the handler's return and the note:
-        what has not arrived for the client now may be handed over again."""
+        what the client does not know as arrived may be handed over again."""
         self.inbound = tuple(
             message._replace(handed=0)
             if message.qos == 2 and not message.phase and message.packet_id not in arrived_ids
@@ -214,7 +218,7 @@ class Server:
         )
 
     def power_lost(self, noted_ids: frozenset[int]) -> None:
-        """Also between CONNACK and the note that nothing is kept."""
+        """The power went, maybe between CONNACK and the note that nothing is kept."""
         back = self.doubtful & noted_ids
         self.stale |= back
         self.inbound = tuple(
@@ -227,7 +231,7 @@ class Server:
     def prune(
         self, oldest: int, base: int, next_send: int, known_ids: frozenset, noted_ids: frozenset
     ) -> None:
-        """Forget what can neither come back nor be told apart."""
+        """Forget what can neither come back nor be distinguished."""
         if any(seq < oldest for seq in self.ghosts):
             self.ghosts = {seq: ghost for seq, ghost in self.ghosts.items() if seq >= oldest}
         self.stale &= known_ids

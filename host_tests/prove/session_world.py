@@ -1,9 +1,9 @@
-"""A board and a server, moved by actions: the firmware's own session over an outbox, and the server
-of `session_server.py`. A state is saved, restored, and made canonical here.
+"""A board and a server, driven by actions: the firmware's own session over an outbox, and the
+server of `session_server.py`. States are saved, restored, and made canonical here.
 
-Canonical: numbers count from the oldest message that a power cut could bring back, bits that the
-session keys by seq & 15 are turned accordingly, clocks are times since, and what the next packet
-overwrites is left out. So histories of any length fold together.
+Canonical: numbers count from the oldest message that a power cut could bring back, the bits that
+the session keys by seq & 15 are rotated accordingly, clocks are times since, and what the next
+packet overwrites is left out. So histories of any length fold together.
 
 Actions, as tuples: ("publish", QoS) | ("connect",) | ("step",) the session sends what is due |
 ("tick",) the same once 16 ms have passed | ("lose",) a step whose packet is lost, as all later ones
@@ -26,7 +26,7 @@ from session_server import ACCEPTED, CONNACK, NONE, OPENED, Server
 
 CLOSED, CONNECTED = 0, 2
 TOO_MANY, STORAGE = -24, -5
-NETWORK_LOST = 104  # no word of the peer's: no message is suspected of it
+NETWORK_LOST = 104  # not the peer's doing: no message is suspected
 TOPIC = b"t"
 TICKS = 0x3FFFFFFF
 FOREVER_MS = 1500  # every deadline of a scope is shorter, or is a lost connection anyway
@@ -60,7 +60,7 @@ _SET_BY_OPEN = frozenset("next_send _answer _due _awaited_ms _is_request_due".sp
 
 
 class Disabled(Exception):
-    """The action is not possible here, or changes nothing."""
+    """The action is impossible here, or changes nothing."""
 
 
 class World:
@@ -77,7 +77,7 @@ class World:
         self.session = self.kind.__new__(self.kind)
         self.modes = (*self.store.MODES, "refuse") if scope.fails else self.store.MODES
         self.now_ms = 0
-        self.cuts = 0  # counted only where the scope bounds them
+        self.cuts = 0  # counted only if the scope bounds them
         self._start()
         self._key_of_session = self._key_maker()
 
@@ -111,8 +111,8 @@ class World:
         self.server.__dict__ = server.copy()
 
     def _key_maker(self) -> Any:
-        """A function of (fields of the session, origin, now): their canonical values. Compiled:
-        most of the time would go here."""
+        """Returns a function of (fields of the session, origin, now) that returns their canonical
+        values. It is compiled, because most of the time is spent here."""
         found = []
         for name, value in sorted(self.session.__dict__.items()):
             if name in _IGNORED or not isinstance(value, (int, bytes, type(None))):
@@ -125,7 +125,7 @@ class World:
         return eval(f"lambda f, o, now: ({', '.join(found)},)", {"T": TICKS})
 
     def _folded(self, name: str, text: str) -> str:
-        """Without what is set before it is read."""
+        """Omit what is set before it is read."""
         if name in _SET_BY_OPEN:
             return f"(0 if not f['state'] else {text})"
         if name == "_shift":
@@ -167,7 +167,7 @@ class World:
         return is_quiet and outbox.oldest_seq == outbox.next_seq
 
     def known_ids(self) -> frozenset[int]:
-        """Identifiers that arrived, as the session or its note on flash has them."""
+        """Returns the identifiers that arrived, according to the session or its note in flash."""
         return self.noted_ids() | self.arrived_ids()
 
     def arrived_ids(self) -> frozenset[int]:
@@ -244,7 +244,7 @@ class World:
         self._settle_facts()
 
     def _note_facts(self) -> None:
-        """Of what is held, and of what is not."""
+        """Update the facts of messages that are held, and drop those of others."""
         outbox, ghosts = self.outbox, self.server.ghosts
         done, changed = outbox.acked << 1, {}
         note = self.store.durable_note()
@@ -264,7 +264,7 @@ class World:
         may_free(seq, ghost)
 
     def _settle_facts(self) -> None:
-        """What holds after whatever the client did."""
+        """Check what must hold after anything the client did."""
         server = self.server
         self._note_facts()
         session = self.session
@@ -290,12 +290,12 @@ class World:
             self._do_tick()
 
     def _do_step(self) -> int:
-        """Bytes that went out."""
+        """Returns the number of bytes sent."""
         session = self.session
         count = session.next_packet()
         if not count:
             return 0
-        # what it wrote to flash before it wrote to the stream
+        # first what it wrote to flash, because that precedes the write to the stream
         self._note_facts()
         data = bytes(session.out[session.out_at : session.out_at + count])
         session.out_end = 0
@@ -354,7 +354,8 @@ class World:
             server.messages = rest
 
     def packet_of(self, first: int, number: int) -> bytes:
-        """Of the server's. number: the flags of CONNACK, else the packet identifier."""
+        """Returns a packet from the server. number: the flags of CONNACK, else the packet
+        identifier."""
         if first == CONNACK:
             return bytes((CONNACK, 2, number, 0))
         if first & 0xF0 == 0x30:
@@ -376,7 +377,7 @@ class World:
             raise Disabled
 
     def _do_close(self) -> None:
-        """As client.close() does it, before a deep sleep."""
+        """As client.close() does before a deep sleep."""
         if self.server.link:
             self._do_drop()
         self._do_save()
@@ -385,11 +386,11 @@ class World:
         raise PowerCut
 
     def lose_power(self) -> None:
-        """After a PowerCut: what is left is on flash, and the server's."""
+        """After a PowerCut: only the flash and the server remain."""
         store, outbox, server = self.store, self.outbox, self.server
         store.boot()
         for seq in range(outbox.oldest_seq, outbox.next_seq):
-            if seq not in server.ghosts:  # the cut was in its publish(), and it is whole
+            if seq not in server.ghosts:  # the cut was in its publish(), and the record is whole
                 self._stored(seq, store.kind_of(seq) >> 4)
         server.ghosts = {seq: self._recalled(seq, ghost) for seq, ghost in server.ghosts.items()}
         server.power_lost(self.noted_ids())
@@ -404,7 +405,8 @@ class World:
         self._settle_facts()
 
     def _recalled(self, seq: int, ghost: int) -> int:
-        """A PUBREC that no note tells of is forgotten; that the server lost its session, too."""
+        """A PUBREC without a note is forgotten; so is the knowledge that the server lost its
+        session."""
         if not self.is_released(seq):
             ghost &= ~RECEIVED
         elif ghost & LOST:

@@ -1,6 +1,6 @@
 # cpython-only: changes the firmware's sources
-"""Mutants: each differs from the original in one token and has a name of its own; a dead one is
-seen to be dead, and the original to live."""
+"""Mutants: each differs from the original in one token and has a unique name. A dead mutant is
+found dead, and the original alive."""
 
 import ast
 import json
@@ -76,7 +76,7 @@ def test_the_lines_that_a_mutant_changes():
 
 
 def test_every_listed_mutant_is_one():
-    """A reason for a line that was changed since would excuse another one."""
+    """Otherwise the reason for a line that has changed since would excuse another mutant."""
     names = {
         mutant.name for module in MODULES for mutant in mutants_of(module, mutants.source(module))
     }
@@ -97,6 +97,7 @@ def test_names_are_unique_and_every_mutant_differs(name):
     assert all(ast.dump(mutant.tree()) != original for mutant in found[::20])
 
 
+@pytest.mark.long
 def test_the_original_lives():
     original = Mutant("durable", mutants.source("durable"))
     assert session_mutants.killer(original) == ""
@@ -111,9 +112,10 @@ def test_one_without_its_bound_dies():
     assert "goes on" in outbox_mutants.killer(dead)
 
 
+@pytest.mark.long
 def test_the_unit_tests_kill_what_they_cover_and_only_that():
-    """In a process of their own: an original, and dead ones: in a module that stays, in one that is
-    loaded anew at each use, and one that does not end."""
+    """In a separate process: the original, and dead mutants: in a module that stays loaded, in one
+    that is loaded again at each use, and one that does not end."""
     lines = subprocess.run(
         [sys.executable, "-c", KILLERS], cwd=paths.PROVE, env={**os.environ, "CI": ""}, check=True,
         capture_output=True, text=True,

@@ -1,4 +1,4 @@
-"""The chip of the cut model does what the page says: `firmware/PROOF.md`, "The chip"."""
+"""The chip of the cut model behaves as the page says: `firmware/PROOF.md`, "The chip"."""
 
 import unittest
 

@@ -1,5 +1,5 @@
 # cpython-only: the explorer loads the firmware from source
-"""The explorer closes its smallest scopes, and finds what is broken on purpose."""
+"""The explorer closes its smallest scopes, and finds deliberate faults."""
 
 import ast
 

@@ -129,6 +129,7 @@ ALLOWED = {
     "support.sensor_bus": set(),
     "support.sensor_file": set(),
     "support.sensor_pin": set(),
+    "support.sensor_uart": set(),
     "support.tls_link": {"outpost.session"},
     "support.wifi": {"outpost.session"},
     "support.wifi_board": {
@@ -214,26 +215,49 @@ def test_sans_io_modules_know_no_stream_clock_or_flash(module):
     assert others <= {"array", "builtins", "micropython"}, f"{module} must not import {others}"
 
 
-# Not the native modules: only MicroPython imports them.
-@pytest.mark.parametrize("module", [name for name in MODULES if ".native" not in name])
-def test_import_has_no_side_effects(module):
-    """With sockets and files refused; the interpreter's own reading of modules goes on."""
-    program = (
-        "import asyncio, builtins, socket, sys\n"
-        "def refused(*a, **k): raise SystemExit('side effect')\n"
-        "builtins.open = refused; socket.socket = refused\n"
-        f"import {module}\n"
-    )
-    paths = [str(FIRMWARE), str(REPOSITORY / "boards"), str(REPOSITORY / "tools" / "cpython_stubs")]
-    program = f"import sys; sys.path[:0] = {paths!r}\n" + program
+# With sockets and files refused; the interpreter's own reading of modules goes on. A process for
+# each module, as each is imported first; forks, since Python and asyncio take long to start.
+IMPORTS = """
+import asyncio, builtins, importlib, os, socket, sys
+def refused(*a, **k): raise SystemExit('side effect')
+builtins.open = refused; socket.socket = refused
+for module in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        importlib.import_module(module)
+        break
+    if os.waitpid(child, 0)[1]: print(module, flush=True)
+"""
+
+
+def side_effects(modules: list[str], *folders: Path) -> str:
+    """What importing each of them printed, and those that opened something."""
+    paths = [str(path) for path in folders]
     done = subprocess.run(
-        [sys.executable, "-I", "-c", program],
+        [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {paths!r}\n{IMPORTS}", *modules],
         check=False,
         capture_output=True,
         text=True,
         timeout=180,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return done.stdout + done.stderr
+
+
+def test_import_has_no_side_effects():
+    # not the native modules: only MicroPython imports them
+    modules = [name for name in MODULES if ".native" not in name]
+    stubs = REPOSITORY / "tools" / "cpython_stubs"
+    assert side_effects(modules, FIRMWARE, REPOSITORY / "boards", stubs) == ""
+
+
+@pytest.mark.parametrize("line", ["open('a')", "import socket; socket.socket()", "print('a')"])
+def test_a_side_effect_is_found(line, tmp_path):
+    (tmp_path / "clean.py").write_text("")
+    (tmp_path / "faulty.py").write_text(line)
+    assert side_effects(["clean", "faulty", "clean"], tmp_path) in (
+        "faulty\nside effect\n",
+        "a\n",
+    )
 
 
 def test_the_library_alone_is_enough_for_each_of_its_modules():
@@ -337,7 +361,7 @@ DRIVERS = sorted((REPOSITORY / "boards" / "sensors").glob("*.py"))
 @pytest.mark.parametrize("path", DRIVERS, ids=lambda path: path.name)
 def test_a_driver_is_one_file_that_knows_no_more_than_support(path):
     """No other driver either: a board gets those that its settings name."""
-    assert ours(path) <= {"support.sensor_bus", "support.sensor_pin"}
+    assert ours(path) <= {"support.sensor_bus", "support.sensor_pin", "support.sensor_uart"}
     assert not [name for name in imports(path) if name.startswith("sensors")]
 
 

@@ -94,6 +94,7 @@ def test_the_wheel_takes_one_name_at_top_level(wheel):
     assert not [name for name in contents(wheel) if "__pycache__" in name or "host_tests" in name]
 
 
+@pytest.mark.long
 def test_the_source_archive_builds_the_same_wheel(archive, wheel, tmp_path):
     with tarfile.open(archive) as file:
         assert not [name for name in file.getnames() if "host_tests" in name]

@@ -65,6 +65,7 @@ def test_the_place_where_it_lies_changes_nothing(tmp_path):
     assert len(found) == 1
 
 
+@pytest.mark.long
 def test_a_module_that_grows_is_told(tmp_path):
     """The report must be able to fail: with a copy of the firmware that has grown."""
     firmware = tmp_path / "firmware"

@@ -1,9 +1,9 @@
-"""Run under MicroPython by test_real_broker.py and test_tls.py: a client that does the steps it is
-given, against a real broker.
+"""Run under MicroPython by test_real_broker.py and test_tls.py: a client that executes the given
+steps against a real broker.
 
-Argument: a file with JSON: settings (as settings.json), client (options of ExactlyOnceSession),
+Argument: a JSON file with settings (as settings.json), client (options of ExactlyOnceSession), and
 steps (a list of [name, ...]; see the functions below). The outbox is the UNIX board's flash.img in
-the current folder. Prints one JSON object a step.
+the current folder. Prints one JSON object per step.
 """
 
 import gc
@@ -20,7 +20,7 @@ from outpost.state_note import NotedOutbox
 from socket_link import open_link
 from station.settings import check
 
-_LIMIT_MS = 60_000  # of a step, should the test forget us; under an emulator too
+_LIMIT_MS = 60_000  # limit of a step, in case the test forgets us; under an emulator too
 _CODES_MS = 20_000
 
 board = Board()
@@ -59,7 +59,7 @@ def build(orders):
     links = [open_link(settings)]
     gc.collect()
     costs["link"] = heap_in_use() - before
-    links.clear()  # the board has one of its own
+    links.clear()  # the board has its own
     board.open(settings)
     outbox = NotedOutbox(board.device)
     if outbox.mount():
@@ -81,7 +81,7 @@ def turn(client):
 
 
 def until(client, is_done, limit_ms=_LIMIT_MS):
-    """True when it was done in time."""
+    """Poll until is_done() is true. True: it was in time."""
     start = board.ticks_ms()
     while not is_done():
         if elapsed_ms(board.ticks_ms(), start) > limit_ms:
@@ -99,7 +99,7 @@ def connect(client):
 
 
 def fail(client, times=1):
-    """Until connecting has failed that many times; how long the longest poll() took."""
+    """Poll until connecting has failed that many times. Prints how long the longest poll() took."""
     failures, start, longest = client.failures, board.ticks_ms(), 0
     while client.failures < failures + times and elapsed_ms(board.ticks_ms(), start) < _LIMIT_MS:
         before = board.ticks_ms()
@@ -126,7 +126,7 @@ def subscribe(client, filters):
 
 
 def publish(client, topic, count, qos, retain=False, wait=True):
-    """Payloads 0, 1, 2 ...; wait: until all are acknowledged."""
+    """Publish the payloads 0, 1, 2 ...; wait: until all are acknowledged."""
     topic = topic.encode()
     number = 0
     while number < count:
@@ -140,8 +140,8 @@ def publish(client, topic, count, qos, retain=False, wait=True):
 
 
 def flood(client, topic):
-    """QoS 0 until the stream has taken nothing for 300 ms, the broker being stopped; then on, when
-    it takes again.
+    """Publish with QoS 0 until the stream has accepted nothing for 300 ms, because the broker is
+    stopped; continue when it accepts bytes again.
     """
     topic, payload, number = topic.encode(), bytes(400), 0
     moved_ms = board.ticks_ms()
@@ -154,8 +154,8 @@ def flood(client, topic):
 
 
 def take(client, count):
-    """Until that many messages came in since the start, and a moment longer: there might be one too
-    many.
+    """Wait until that many messages have arrived since the start, and a moment longer, because
+    there might be one too many.
     """
     until(client, lambda: len(messages) >= count)
     start = board.ticks_ms()
@@ -170,7 +170,7 @@ def idle(client, ms):
 
 
 def told(client):
-    """What a broker of MQTT 5.0 said in CONNACK."""
+    """Print what a broker of MQTT 5.0 said in CONNACK."""
     session = client.session
     say(
         packet_size=session.server.get(0x27, 0),
@@ -180,7 +180,8 @@ def told(client):
 
 
 def refused(client, topic, length):
-    """The status of a message of that length, and a moment to see that nothing happens."""
+    """Print the status of a message of that length, and wait a moment to see that nothing
+    happens."""
     status = client.publish(topic.encode(), bytes(length), length)
     start = board.ticks_ms()
     until(client, lambda: elapsed_ms(board.ticks_ms(), start) > 200)
@@ -202,8 +203,8 @@ def run_locked(client, topic, payload, count):
 
 
 def heap(client, count):
-    """QoS 1 publishes, each acknowledged, the heap locked: what they leave behind and what they ask
-    for.
+    """Publish with QoS 1 and the heap locked, waiting for each acknowledgement. Prints net and
+    gross allocation.
     """
     topic, payload = b"outpost/heap/data", bytes(64)
     run_locked(client, topic, payload, 10)
@@ -220,8 +221,8 @@ def heap(client, count):
 
 
 def reconnect(client, times):
-    """What a connection costs on the heap: what it holds after a collection, and what it asks for
-    in all.
+    """Print what a connection costs on the heap: what it holds after a collection, and what it
+    allocates in all.
     """
     held, asked = [0] * (times + 1), [0] * times  # made beforehand: they would grow the heap
     gc.collect()

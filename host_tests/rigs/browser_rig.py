@@ -1,5 +1,5 @@
-"""Headless Chromium, driven by its DevTools protocol: load a page, ask it, take pictures; notes its
-errors and its requests.
+"""Headless Chromium, driven by its DevTools protocol: loads a page, evaluates expressions, takes
+pictures, and records errors and requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from websockets.sync.client import connect
 
-# No sandbox: containers and root cannot have it, and the pages are our own.
+# No sandbox: containers and root cannot have one, and the pages are our own.
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -32,19 +32,20 @@ _FLAGS = (
     "--remote-debugging-port=0",
 )
 _START_S = 60
-# not axe's advice
+# without axe's mere advice
 _SERIOUS = "v => v.impact === 'serious' || v.impact === 'critical'"
 
 
 def find() -> str | None:
-    """Chromium's or Chrome's command, None when there is none."""
+    """Returns the command of Chromium or Chrome; None if there is none."""
     return os.environ.get("CHROMIUM") or next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
     )
 
 
 class Browser:
-    """One Chromium with one page. `errors` and `requests` are of the page loaded last."""
+    """One Chromium with one page. `errors` and `requests` belong to the page that was loaded
+    last."""
 
     def __init__(self, command: str, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -86,7 +87,7 @@ class Browser:
         self._log.close()
 
     def _page(self, port_file: Path) -> str:
-        """The address of the one page's socket."""
+        """Returns the address of the page's socket."""
         until = time.monotonic() + _START_S
         while time.monotonic() < until and self._process.poll() is None:
             with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
@@ -102,7 +103,7 @@ class Browser:
         raise RuntimeError(f"no Chromium: see {port_file.parent.parent / 'log.txt'}")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Raises RuntimeError when the browser refuses."""
+        """Raises RuntimeError if the browser refuses."""
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
         while True:
@@ -127,9 +128,10 @@ class Browser:
         return message
 
     def load(self, path: Path | str, width: int, height: int) -> float:
-        """Milliseconds from navigation to the load event, all scripts of the page run.
+        """Returns milliseconds from navigation to the load event, after which all scripts of the
+        page have run.
 
-        path: a file, or an address.
+        path: a file or an address.
         """
         phone = width < 600
         self.call(
@@ -148,7 +150,8 @@ class Browser:
         return self.ask("performance.timing.loadEventStart - performance.timing.navigationStart")
 
     def ask(self, expression: str) -> Any:
-        """Value of the JavaScript, promises awaited. Raises RuntimeError with its error."""
+        """Returns the value of the JavaScript, with promises awaited. Raises RuntimeError with its
+        error."""
         answer = self.call(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
         )
@@ -165,12 +168,12 @@ class Browser:
             time.sleep(0.05)
 
     def prefer(self, scheme: str) -> None:
-        """light or dark"""
+        """scheme: light or dark."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.call("Emulation.setEmulatedMedia", features=[feature])
 
     def serious(self) -> list[list[str]]:
-        """What axe finds in the page that keeps somebody out: rule and first element."""
+        """Returns what axe finds in the page that would keep a user out: rule and first element."""
         script = resources.files("axe_core_python").joinpath("axe.min.js")
         self.ask(script.read_text(encoding="utf-8") + ";0")
         found = self.ask(
@@ -180,7 +183,7 @@ class Browser:
         return json.loads(found)
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
-        """A PNG of what is seen, or of the whole page."""
+        """Save a PNG of the visible part, or of the whole page."""
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)[
             "data"
         ]

@@ -1,8 +1,8 @@
-"""The wheel, built offline by the build backend of .venv from the files that git knows, and put
-into environments of their own, which do not see this repository.
+"""The wheel, built offline by the build backend of .venv from the files that git knows, and
+installed into separate environments that do not see this repository.
 
-Fixtures, to be imported: `wheel` (its path), `installed` (the command `outpost`, with all packages
-of .venv beside it), `bare` (the command, with nothing but what the wheel itself asks for).
+Fixtures to import: `wheel` (its path), `installed` (the command `outpost`, with all packages of
+.venv beside it), `bare` (the command, with nothing but what the wheel itself requires).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ OFFLINE = ["--no-index", "--no-deps", "--no-build-isolation"]
 
 
 def tracked() -> list[str]:
-    """The files of the repository, those not yet committed too."""
+    """Returns the files of the repository, including those not yet committed."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
     return [name for name in done.stdout.splitlines() if (REPOSITORY / name).is_file()]
 
 
 def run(command: list[object], folder: Path, **more: str) -> subprocess.CompletedProcess:
-    """As somebody does who knows nothing of this repository."""
+    """Run a command as a user does who has no copy of this repository."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [*map(str, command)], cwd=folder, env=kept | more, capture_output=True, text=True,
@@ -50,7 +50,7 @@ def done(command: list[object], folder: Path, **more: str) -> str:
 @pytest.fixture(scope="module")
 def source(tmp_path_factory) -> Path:
     """A clean copy of the repository: a build in the work tree would leave its files there, and
-    take in what an earlier one left."""
+    would pick up those of an earlier build."""
     folder = tmp_path_factory.mktemp("source")
     for name in tracked():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,8 @@ def wheel(source, tmp_path_factory) -> Path:
 
 
 def environment(wheel: Path, folder: Path) -> tuple[Path, Path]:
-    """The command of a new environment that has the wheel alone, and the folder of its packages."""
+    """Returns the command of a new environment that has only the wheel, and the folder of its
+    packages."""
     done([sys.executable, "-m", "venv", "--without-pip", folder], folder)
     python = folder / "bin" / "python"
     done([*PIP, "--python", python, "install", "--no-index", "--no-deps", wheel], folder)
@@ -76,16 +77,16 @@ def environment(wheel: Path, folder: Path) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
-    """The command `outpost` of an environment of its own."""
+    """The command `outpost` in a separate environment."""
     command, packages = environment(wheel, tmp_path_factory.mktemp("environment"))
-    # The other packages, without what .venv itself adds to its path: the repository.
+    # The other packages, but not the repository, which .venv adds to its own path.
     (packages / "others.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return command
 
 
 @pytest.fixture(scope="module")
 def bare(wheel, tmp_path_factory) -> Path:
-    """The command `outpost` as `pip install` of the wheel leaves it: without the extras."""
+    """The command `outpost` as `pip install` of the wheel leaves it, without the extras."""
     command, packages = environment(wheel, tmp_path_factory.mktemp("bare"))
     ours = Path(sysconfig.get_paths()["purelib"])
     for name in {part for one in _required() for part in _top_level(one)}:
@@ -95,7 +96,7 @@ def bare(wheel, tmp_path_factory) -> Path:
 
 
 def _required() -> list[metadata.Distribution]:
-    """What pip brings with the wheel, and with that."""
+    """Returns what pip installs with the wheel, dependencies of dependencies included."""
     found: dict[str, metadata.Distribution] = {}
     left = [DISTRIBUTION]
     while left:

@@ -1,8 +1,8 @@
 """Load for the collector: variable-length SenML of many devices, and a raw-socket publisher of
 pre-encoded QoS 1 packets.
 
-paho as a generator would eat the CPU that is being measured: here a PUBLISH is bytes made
-beforehand, sent many at a time.
+paho as a generator would use the CPU that is being measured. Here a PUBLISH is encoded beforehand,
+and many are sent at a time.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def stream_of(device: str) -> str:
 def payload(
     device: str, seq: int, rng: random.Random, *, held: int = 0, stream: str | None = None
 ) -> bytes:
-    """What `station.telemetry.Pack` writes, 120 to some 350 bytes; test_collect_load.py holds it
-    against message.decode().
+    """Returns what `station.telemetry.Pack` writes, 120 to about 350 bytes; test_collect_load.py
+    checks it with message.decode().
     """
     head = f'{{"bn":"{device}/","ver":1,"sid":"{stream or stream_of(device)}"'
     head += f',"seq":{seq},"held":{held},"boot":{1 + seq // 5000}'
@@ -50,8 +50,8 @@ def payload(
 def fleet(
     devices: int, messages: int, *, seed: int = 1, duplicates: float = 0.05
 ) -> Iterator[tuple[str, int, bytes]]:
-    """(device, seq, payload): devices in turn, each in order, and a share of messages that came a
-    little earlier once more.
+    """Yields (device, seq, payload): devices in turn, each in order, and a share of recent messages
+    once more.
     """
     rng = random.Random(seed)
     recent: list[tuple[str, int, bytes]] = []
@@ -79,8 +79,8 @@ def encode_publish(topic: bytes, packet_id: int, data: bytes) -> bytes:
 
 
 class Publisher:
-    """One MQTT 3.1.1 connection, clean session, QoS 1, up to WINDOW unacknowledged. `acked` counts
-    PUBACKs, in order.
+    """One MQTT 3.1.1 connection: clean session, QoS 1, up to WINDOW unacknowledged messages.
+    `acked` counts PUBACKs, in order.
     """
 
     def __init__(self, port: int, client_id: str = "load") -> None:
@@ -89,14 +89,14 @@ class Publisher:
         name = client_id.encode()
         body = b"\0\4MQTT\4\x02\0\0" + len(name).to_bytes(2, "big") + name
         self._link.sendall(bytes((0x10, len(body))) + body)
-        if self._link.recv(4) != b"\x20\x02\0\0":  # as of a broker that is killed at this moment
+        if self._link.recv(4) != b"\x20\x02\0\0":  # a broker killed just now sends none
             raise ConnectionError("no CONNACK")
         self.sent = self.acked = 0
         self._rest = b""
 
     def publish(self, packets: list[tuple[bytes, bytes]]) -> None:
-        """(topic, payload) of each; returns when the broker has acknowledged them all. Raises
-        OSError.
+        """packets: (topic, payload) of each. Returns when the broker has acknowledged them all.
+        Raises OSError.
         """
         encoded, length = [], 0
         for topic, data in packets:
@@ -113,7 +113,7 @@ class Publisher:
             self.read()
 
     def read(self) -> None:
-        """Take in PUBACKs: four bytes each, in the order of the publishes."""
+        """Read PUBACKs: four bytes each, in the order of the publishes."""
         data = self._link.recv(65536)
         if not data:
             raise ConnectionError("the broker closed the connection")
@@ -130,8 +130,8 @@ def topic_of(device: str, prefix: str = "outpost") -> bytes:
 
 
 def main() -> int:
-    """As a process of its own: publish a file of JSON lines [device, seq, payload], print "acked N"
-    after each part.
+    """Run as a separate process: publish a file of JSON lines [device, seq, payload], and print
+    "acked N" after each part.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)

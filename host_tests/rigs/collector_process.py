@@ -1,5 +1,5 @@
-"""For tests of `outpost collect` as a process: the process itself, a scripted broker, who watches
-the confirmations.
+"""For tests of `outpost collect` as a process: the process itself, a scripted broker, and a watcher
+of the confirmations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from outpost_tools.common.interpreters import find_mosquitto
 
 STREAM = "0badcafe"
 TOPIC = "outpost/b1/data"
-LIMIT_S = 120  # in vain
+LIMIT_S = 120  # the limit of every wait
 
 # The collector, with an fsync of segments that waits until the file $GATE exists.
 GATED = """
@@ -37,7 +37,7 @@ from outpost_tools.cli import main
 sys.exit(main())
 """
 
-# The collector, on a disk that is full while the file $GATE does not exist.
+# The collector, on a disk that is full until the file $GATE exists.
 FULL = GATED.replace("while not", "if not").replace(
     "time.sleep(0.005)", "raise OSError(28, 'No space left on device')"
 )
@@ -64,7 +64,7 @@ class Process:
         self, tmp_path, port, *, program=None, options=(), name="c1", host="127.0.0.1",
         credentials=None,
     ):  # fmt: skip
-        """credentials: of `outpost broker`, in place of host and port."""
+        """credentials: of `outpost broker`, instead of host and port."""
         where = ["--credentials", str(credentials)] if credentials else []
         where = where or ["--broker", f"{host}:{port}"]
         self.log = tmp_path / "log"
@@ -105,7 +105,7 @@ class Process:
 
     @property
     def status(self):
-        """Exit status of one that has ended."""
+        """Returns the exit status of a process that has ended."""
         return self._process.returncode
 
     @property
@@ -113,11 +113,11 @@ class Process:
         return self._process.pid
 
     def interrupt(self):
-        """SIGINT; the exit status."""
+        """Send SIGINT. Returns the exit status."""
         return self._end(signal.SIGINT)
 
     def terminate(self):
-        """SIGTERM; the exit status."""
+        """Send SIGTERM. Returns the exit status."""
         return self._end(signal.SIGTERM)
 
     def _end(self, number):
@@ -126,8 +126,8 @@ class Process:
         return self._process.wait(LIMIT_S)
 
     def _catches(self, number):
-        """Until its handlers are there, a signal kills it as any other program. For SIGINT CPython
-        has one from the start: ours come together."""
+        """Until its handlers are installed, a signal kills it like any other program. CPython has
+        one for SIGINT from the start; ours are installed together."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         (caught,) = (line.split()[1] for line in status.splitlines() if line[:7] == "SigCgt:")
         needed = {number, signal.SIGTERM}
@@ -141,11 +141,12 @@ class Process:
         return self.output.read_text()
 
     def wait_subscribed(self, times=1):
-        """What is published before may be lost to it: connected is not enough."""
+        """Wait until it is subscribed. Being connected is not enough: what is published before may
+        be lost."""
         wait_until(lambda: self.output.exists() and self.text().count("subscribed to") >= times)
 
     def frames(self):
-        """All that is stored, sealed or not; also while the collector seals."""
+        """Returns all stored frames, sealed or not, even while the collector seals."""
         while True:
             files = segments.sealed_segments(self.directory) + segments.open_segments(
                 self.directory
@@ -172,8 +173,8 @@ def wait_until(condition, seconds=LIMIT_S):
 
 
 class ScriptedBroker:
-    """Accepts one collector and speaks exactly as much MQTT as is needed; counts the PUBACK bytes
-    that come.
+    """Accepts one collector and speaks only as much MQTT as needed; counts the PUBACK bytes that
+    arrive.
     """
 
     def __init__(self):
@@ -196,7 +197,7 @@ class ScriptedBroker:
         self._buffer = b""
         kind, connect = self.packet()
         assert kind == 0x10
-        if b"~place" in connect or b"~rights" in connect:  # a collector's questions at its start
+        if b"~place" in connect or b"~rights" in connect:  # the checks of a collector at its start
             self._answer_nothing()
             self.accept(session_present=session_present)
             return
@@ -212,7 +213,7 @@ class ScriptedBroker:
         self._link.sendall(b"\x90\x03" + body[:2] + b"\0")
         kind, body = self.packet()
         assert kind == 0x30
-        self._link.sendall(bytes((kind, len(body))) + body)  # its marker, back to it
+        self._link.sendall(bytes((kind, len(body))) + body)  # send its marker back
 
     def publish(self, mid, data, *, dup=False, topic=TOPIC):
         topic = topic.encode()
@@ -222,7 +223,7 @@ class ScriptedBroker:
         self._link.sendall(bytes((0x3A if dup else 0x32,)) + length + body)
 
     def packet(self):
-        """(first byte, body) of the next packet."""
+        """Returns (first byte, body) of the next packet."""
         while len(self._buffer) < 2 or len(self._buffer) < 2 + self._buffer[1]:
             data = self._link.recv(4096)
             assert data, "the collector closed the connection"
@@ -232,7 +233,7 @@ class ScriptedBroker:
         return kind, body
 
     def acknowledged(self, count):
-        """The ids of the next `count` PUBACKs; confirmations that come between are passed over."""
+        """Returns the ids of the next `count` PUBACKs; skips confirmations in between."""
         mids = []
         while len(mids) < count:
             kind, body = self.packet()
@@ -241,7 +242,7 @@ class ScriptedBroker:
         return mids
 
     def silent(self, seconds):
-        """True when not one byte comes for that long."""
+        """True when no byte arrives for that long."""
         self._link.settimeout(seconds)
         try:
             return not self._buffer and self._link.recv(1) is None
@@ -275,7 +276,7 @@ def disconnect(*clients):
 
 
 class Watcher:
-    """Collects confirmations as the boards see them: all that are given once it is made."""
+    """Collects the confirmations as boards see them, from its construction on."""
 
     def __init__(self, broker):
         self.seen = []

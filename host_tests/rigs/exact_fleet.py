@@ -1,5 +1,5 @@
-"""Simulated boards and a collector over any broker, with disasters, and the account: what the
-boards' journals say against what the collector has on disk. The demo without Spark.
+"""Simulated boards and a collector over any broker, with disasters, and an account that compares
+the boards' journals with what the collector has on disk. The demo without Spark.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from outpost_tools.common.broker import ANY_USER
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
 
-DRAIN_S = 240.0  # on a busy machine
+DRAIN_S = 240.0  # long enough for a busy machine
 _SUBSCRIBE_S = 120.0
 
 
 class Run:
     """boards: how many. settings: of the boards. options: of each collector. collectors: their ids.
 
-    Disasters are (seconds after the start, callable of the run); between them boards publish.
+    Disasters are (seconds after the start, callable that gets the run); boards publish between
+    them.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Run:
         )
 
     def play(self, *disasters: tuple[float, Callable[[Run], None]]) -> dict[str, Any]:
-        """The account."""
+        """Run the disasters. Returns the account."""
         began = time.monotonic()
         try:
             asyncio.run(self._play(disasters))
@@ -112,7 +113,7 @@ class Run:
             "lost": sum(key not in copies for key in said),
             "changed": sum(len(set(found)) > 1 for found in copies.values())
             + sum(said[key] not in copies[key] for key in said if key in copies),
-            # a power cut may leave one message in flash that publish() never said OK to
+            # a power cut may leave one message in flash for which publish() did not return OK
             "unsaid": len(copies) - sum(key in copies for key in said),
             "repeated": sum(len(found) - 1 for found in copies.values()),
             "power_cuts": self.fleet.power_cuts,

@@ -1,6 +1,6 @@
-"""`outpost` with the firmware compiled beforehand, so that a test may start and kill it often.
+"""`outpost` with the firmware compiled beforehand, so that a test can start and kill it often.
 
-Arguments: a pickle of what payload.build() gave, the source tree, then `outpost`'s own.
+Arguments: a pickle of what payload.build() returned, the source tree, then `outpost`'s own.
 """
 
 import pickle

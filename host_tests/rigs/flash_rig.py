@@ -1,5 +1,5 @@
-"""A board to flash: real MicroPython behind a pseudo-terminal, its `/` a littlefs on a NOR image
-file. For test_flash.py.
+"""A board to flash: real MicroPython behind a pseudo-terminal, whose `/` is a littlefs on a NOR
+image file. For test_flash.py.
 
 with Rig(folder) as rig: rig.outpost("flash"); rig.hashes()
 """
@@ -57,7 +57,7 @@ walk("")
 
 
 def source_tree(folder: Path) -> Path:
-    """A copy of what is flashed, to be changed by a test."""
+    """Copy what is flashed, so that a test can change it."""
     for name in ("firmware", "boards"):
         shutil.copytree(
             REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
@@ -69,14 +69,14 @@ def source_tree(folder: Path) -> Path:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The sources that `outpost flash` takes."""
+    """The sources that `outpost flash` uses."""
     root = source_tree(tmp_path / "tree")
     monkeypatch.setattr(original_tree, "repository", lambda: root)
     return root
 
 
 class Rig(PtyBoard):
-    """folder: of the image and the host's files. `tree`: see the fixture of that name."""
+    """folder: for the image and the host's files. `tree`: see the fixture of that name."""
 
     def __init__(
         self, folder: Path, tree: Path, architecture: str = "i386", blocks: int = BLOCKS
@@ -108,7 +108,7 @@ class Rig(PtyBoard):
         return ["--board", "RIG", "--port", self.port]
 
     def outpost(self, word: str, *more: object) -> int:
-        """The exit status; what it said is in out and err."""
+        """Run a command of `outpost`. Returns the exit status; its output is in out and err."""
         out, err, before = io.StringIO(), io.StringIO(), len(self.starts)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = cli.main([word, *self.arguments, *map(str, more)])
@@ -116,18 +116,18 @@ class Rig(PtyBoard):
         while len(self.starts) > before and self.starts[-1] != "main" and time.monotonic() < until:
             time.sleep(0.01)  # its program starts again
         self.out, self.err = out.getvalue(), err.getvalue()
-        # pytest shows it where a test fails
+        # pytest shows this if a test fails
         print(word, *more, status, self.out, self.err, sep="\n", end="")
         return status
 
     def row(self, name: str) -> str:
-        """Of the table that was printed."""
+        """Returns a row of the printed table."""
         lines = [line for line in self.out.splitlines() if line.startswith(name)]
         assert lines, f"no {name} in {self.out!r} {self.err!r}"
         return lines[0].removeprefix(name).strip()
 
     def mpremote(self, *words: object) -> str:
-        """What it prints."""
+        """Returns what mpremote prints."""
         command = [*MPREMOTE, "connect", self.port, *map(str, words)]
         done = subprocess.run(
             command,
@@ -141,19 +141,20 @@ class Rig(PtyBoard):
         return done.stdout
 
     def hashes(self) -> dict[str, bytes]:
-        """SHA-256 of every file on the board, asked for without the tool under test. The program is
-        stopped, and stays so.
+        """Returns the SHA-256 of every file on the board, read without the tool under test. The
+        program is stopped, and stays stopped.
         """
         return dict(ast.literal_eval(line) for line in self.mpremote("exec", _HASHES).splitlines())
 
     def wanted(self) -> dict[str, bytes]:
-        """The SHA-256 that the firmware's files must have."""
+        """Returns the SHA-256 that the firmware's files must have."""
         kind = kinds.load(self.tree, "RIG")
         files = payload.build(self.tree, kind, MPY[self.architecture])
         return {path: hashlib.sha256(data).digest() for path, data in files.items()}
 
     def is_whole(self) -> bool:
-        """Every file of the firmware as it should be, and nothing unfinished beside it."""
+        """True when every file of the firmware is as it should be, and nothing unfinished is beside
+        it."""
         found = self.hashes()
         return self.wanted().items() <= found.items() and not [
             path for path in found if path.endswith((".new", ".old"))
@@ -161,7 +162,7 @@ class Rig(PtyBoard):
 
     @contextlib.contextmanager
     def flashing(self, *more: object) -> Iterator[subprocess.Popen]:
-        """`outpost flash` as a process, its compiling done beforehand."""
+        """Runs `outpost flash` as a process, with the firmware compiled beforehand."""
         kind = kinds.load(self.tree, "RIG")
         files = self.folder / "built.pickle"
         files.write_bytes(pickle.dumps(payload.build(self.tree, kind, MPY[self.architecture])))
@@ -184,16 +185,16 @@ class Rig(PtyBoard):
             process.communicate()
 
     def wait_for_change(self, before: bytes) -> None:
-        """Until the flash says something else."""
+        """Wait until the content of the flash changes."""
         until = time.monotonic() + _LIMIT_S
         while self.image.read_bytes() == before:
             assert time.monotonic() < until, "the flash stays as it is"
             time.sleep(0.01)
 
     def order_power_cut(self, operation: int, mode: str) -> None:
-        """In that operation of the next start."""
+        """Cut the power in that operation of the next start."""
         (self.folder / "orders.json").write_text(f'{{"cut_at": {operation}, "cut_mode": "{mode}"}}')
 
     def order_slow_flash(self, operation_ms: int) -> None:
-        """From the next start that a tool makes until the one after it."""
+        """Slow the flash down from the next start that a tool makes until the one after it."""
         (self.folder / "orders.json").write_text(f'{{"operation_ms": {operation_ms}}}')

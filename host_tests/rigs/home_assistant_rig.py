@@ -1,4 +1,4 @@
-"""Home Assistant at a broker, in a process of its own: what its entities show, one after the other.
+"""Runs Home Assistant at a broker, in a separate process, and records what its entities show.
 
 Needs what `make home-assistant` fetches.
 """
@@ -23,7 +23,7 @@ CORE = Path(__file__).parent / "home_assistant" / "core_with_mqtt.py"
 
 
 def _entry(found: Credentials) -> dict:
-    """What the dialogue "add MQTT" leaves in its storage."""
+    """Returns what the dialogue "add MQTT" would leave in its storage."""
     login = dict(zip(("username", "password"), found.login, strict=True))
     data = {"broker": found.host, "port": found.port, **login, "certificate": found.ca,
             "discovery": True}  # fmt: skip
@@ -37,7 +37,8 @@ def _entry(found: Credentials) -> dict:
 
 
 class HomeAssistant:
-    """states: of each entity, now; None: it was removed. seen: (entity, state) as they came."""
+    """states: present state of each entity; None: it was removed. seen: (entity, state), in
+    order."""
 
     def __init__(self, folder: Path, found: Credentials) -> None:
         self._folder, self.log = folder, folder / "log.txt"
@@ -81,7 +82,7 @@ class HomeAssistant:
             self._reader.join()
 
     def take(self) -> None:
-        """What it has said since."""
+        """Read what it has printed since the last call."""
         assert self._process.poll() is None, self.log.read_text()[-2000:]
         while not self._lines.empty():
             found = json.loads(self._lines.get())
@@ -90,11 +91,11 @@ class HomeAssistant:
             self.attributes[found["id"]] = found["attributes"]
 
     def described(self) -> str:
-        """For the message of a test that fails."""
+        """Returns text for the message of a failing test."""
         return f"{self.states}\n{self.log.read_text()[-4000:]}"
 
     def complaints(self) -> list[str]:
-        """Warnings and errors of its MQTT integration and of its entities."""
+        """Returns warnings and errors of its MQTT integration and of its entities."""
         return [
             line
             for line in self.log.read_text().splitlines()

@@ -47,11 +47,11 @@ class Home:
         )
 
     def kill(self):
-        """SIGKILL, as a power cut: the children die with it."""
+        """Send SIGKILL, like a power cut: the children die with it."""
         children.kill(self.process)
 
     def terminate(self, number=signal.SIGTERM):
-        """The exit status."""
+        """Returns the exit status."""
         self.process.send_signal(number)
         return self.process.wait(WAIT_S)
 
@@ -66,7 +66,7 @@ class Home:
             time.sleep(0.05)
 
     def page(self, path="/"):
-        """The text; "" while it does not answer."""
+        """Returns the text of the page; "" if it does not answer."""
         with contextlib.suppress(OSError):
             address = f"http://127.0.0.1:{self.page_port}{path}"
             with urllib.request.urlopen(address, timeout=WAIT_S) as answer:
@@ -74,7 +74,7 @@ class Home:
         return ""
 
     def child(self, name):
-        """The process id of our child whose command line has that word."""
+        """Returns the process id of our child whose command line contains that word."""
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
                 words = (path.parent / "cmdline").read_bytes().decode().split("\0")
@@ -84,7 +84,7 @@ class Home:
         return None
 
     def stored(self):
-        """The numbers in the log, all of its segments."""
+        """Returns the numbers in all segments of the log."""
         folder = self.state / "log" / "collector-1"
         found = set()
         for path in segments.sealed_segments(folder) + segments.open_segments(folder):
@@ -99,7 +99,7 @@ class Home:
 
 
 class Board:
-    """A thread that measures `count` times, and sends again what is not confirmed."""
+    """A thread that measures `count` times, and resends what is not confirmed."""
 
     def __init__(self, made, count, every_s=0.02):
         self._made, self._count, self._every_s = made, count, every_s
@@ -153,7 +153,7 @@ class Board:
                     sent_through = seq
 
     def _publish(self, seq):
-        if seq not in self._kept:  # as in flash: sent again it says the same, its time too
+        if seq not in self._kept:  # as in flash: the content stays the same, its time too
             first = {"bn": f"{self._made.user}/", "sid": STREAM, "seq": seq, "boot": 1, "ver": 1}
             first |= {"held": min(self.confirmed + 1, seq), "n": "count", "v": seq}
             self._kept[seq] = json.dumps([first | {"bt": time.time()}]).encode()

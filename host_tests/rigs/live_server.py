@@ -1,4 +1,4 @@
-"""`outpost live` as a process, over a log that the project's own writer writes; and a reader of its
+"""`outpost live` as a process, over a log written by the project's own writer; and a reader of its
 events.
 """
 
@@ -32,7 +32,7 @@ def payload(device, seq, records, *, time_s=None, held=0, boot=1, up=None, strea
 
 
 class Writer:
-    """Stands for one collector: store() is durable when it returns."""
+    """Acts as one collector: what store() wrote is durable when it returns."""
 
     def __init__(self, log, collector="collector-1"):
         self.segments = SegmentWriter(log / collector)
@@ -53,7 +53,7 @@ class Writer:
 
 
 class Server:
-    """The process; `url` answers when this is entered."""
+    """The process; `url` answers once the context is entered."""
 
     def __init__(self, log, folder, *options, password=None):
         self.port = children.free_port()
@@ -89,7 +89,7 @@ class Server:
         return {"Authorization": f"Basic {word}"}
 
     def get(self, path, **headers):
-        """(status, text, headers)"""
+        """Returns (status, text, headers)."""
         request = urllib.request.Request(self.url + path, headers=self.headers() | headers)
         try:
             with urllib.request.urlopen(request, timeout=WAIT_S, context=self.context) as answer:
@@ -111,7 +111,7 @@ class Server:
 
 
 class Events:
-    """The server-sent events from after `cursor` on: (name, id, data)."""
+    """The server-sent events after `cursor`: (name, id, data)."""
 
     def __init__(self, server, cursor, board=""):
         self._link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_S)
@@ -136,7 +136,7 @@ class Events:
         raise EOFError("the server ended the stream")
 
     def until(self, is_it):
-        """The data of the first event that is it."""
+        """Returns the data of the first event for which is_it(data) is true."""
         end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
             _, _, data = self.next()

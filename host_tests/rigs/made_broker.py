@@ -1,4 +1,4 @@
-"""A real mosquitto with what `outpost broker init` made, and clients of any kind at it: rightful
+"""A real mosquitto with the files of `outpost broker init`, and clients of any kind: legitimate
 ones, and rogues with valid credentials of a board.
 """
 
@@ -23,7 +23,8 @@ HOST = "127.0.0.1"
 
 
 class MadeBroker:
-    """folder: of `outpost broker init`, which this calls. start() and stop() as often as wanted."""
+    """folder: of `outpost broker init`, which this calls. start() and stop() may be called
+    repeatedly."""
 
     def __init__(self, directory: Path, *members: str) -> None:
         need_mosquitto()
@@ -66,9 +67,9 @@ class MadeBroker:
 
 
 class Peer:
-    """A client as nobody of ours would write it: any client_id, filter, topic and will.
+    """A client unlike any of ours: any client_id, filter, topic and will.
 
-    connack: the code; is_connected; received: (topic, payload).
+    connack: its code; is_connected; received: (topic, payload).
     """
 
     def __init__(
@@ -111,16 +112,16 @@ class Peer:
         self.client.disconnect()
 
     def subscribe(self, name: str) -> int:
-        """The return code of SUBACK."""
+        """Returns the return code of SUBACK."""
         return self._answer(self.client.subscribe(name, qos=1)[1], f"SUBACK of {name}")
 
     def publish(self, topic: str, payload: bytes = b"x", *, retain: bool = False) -> int:
-        """The reason code of PUBACK; 0 in MQTT 3.1.1, which knows no other."""
+        """Returns the reason code of PUBACK; always 0 in MQTT 3.1.1."""
         sent = self.client.publish(topic, payload, qos=1, retain=retain)
         return self._answer(sent.mid, f"PUBACK of {topic}")
 
     def vanish(self) -> None:
-        """No DISCONNECT: the broker publishes the will."""
+        """Close without DISCONNECT, so that the broker publishes the will."""
         os.close(self.client.socket().detach())
 
     def until(self, is_done, what: str) -> None:
@@ -145,7 +146,7 @@ class Peer:
         self.is_connected = False
 
 
-# The rights of collector and boards, as an ACL file says them.
+# The rights of collector and boards, in the form of an ACL file.
 ACL = """\
 pattern write outpost/%u/data
 pattern read outpost/%u/durable
@@ -157,8 +158,8 @@ topic readwrite outpost/collectors/#
 
 
 class AclBroker:
-    """mosquitto with a password file and an ACL file, as many have it, on loopback without TLS. A
-    user's password is its name; rights: lines of the ACL file."""
+    """mosquitto with a password file and an ACL file, as is common, on loopback without TLS. Each
+    user's password is the user name; rights: lines of the ACL file."""
 
     def __init__(self, directory: Path, users: tuple[str, ...], rights: str) -> None:
         need_mosquitto()

@@ -1,8 +1,8 @@
-"""Certificates for test_tls.py, made with the `openssl` command in a temporary folder: a CA,
-servers good and bad, a client.
+"""Certificates for test_tls.py, made with the `openssl` command in a temporary folder: a CA, good
+and bad servers, a client.
 
-Valid from yesterday, because a machine under test may be a little behind; short-lived, because
-nobody should trust them.
+They are valid from yesterday, because the clock of a machine under test may be slow, and
+short-lived, because no one should trust them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def openssl() -> str | None:
 
 
 def made_or_skip(folder: Path) -> Path:
-    """The folder with all of them in it. Skips the test where there is no openssl."""
+    """Returns the folder with all certificates. Skips the test without openssl."""
     if openssl() is None:
         pytest.skip("missing: the command openssl; on Debian: apt install openssl")
     make_all(folder)
@@ -77,8 +77,8 @@ def key(folder: Path, name: str) -> None:
 def certificate(
     folder: Path, name: str, ca: str, *, names: str = NAMES, start: float = -1, end: float = 2
 ) -> None:
-    """name.pem, name.der, name.key and name.key.der, signed by `ca` (itself, if that is its name).
-    start, end: days from now.
+    """Makes name.pem, name.der, name.key and name.key.der, signed by `ca` (self-signed if that is
+    its name). start, end: days from now.
     """
     key(folder, name)
     subject = name if name != "server" else "localhost"
@@ -114,7 +114,7 @@ def certificate(
 
 
 def make_all(folder: Path) -> None:
-    """ca, other-ca; server, wrong-name, expired, not-yet, self-signed, unknown-ca; client,
+    """Makes ca, other-ca; server, wrong-name, expired, not-yet, self-signed, unknown-ca; client,
     other-client.
     """
     folder.mkdir(parents=True, exist_ok=True)

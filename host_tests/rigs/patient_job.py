@@ -1,5 +1,5 @@
-"""job.run() on a busy machine, where a Python worker may miss Spark's ten seconds to start: then
-again, as rounds.py does it."""
+"""job.run() on a busy machine, where a Python worker may miss Spark's ten seconds to start. It then
+tries again, as rounds.py does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outpost_tools.pipeline import consumed, job, retries
 
 
 def run(spark: SparkSession, log: Path, tables_dir: Path, **options: object) -> int:
-    """The number of batches that it has done, in all tries."""
+    """Returns the number of batches done in all tries."""
     before = consumed.committed_batch(tables_dir)
     for left in reversed(range(retries.LATE_TRIES)):
         try:

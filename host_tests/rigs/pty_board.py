@@ -1,8 +1,8 @@
 """A pseudo-terminal as a board's serial port, with real MicroPython behind it (`raw_repl.py`).
 CPython only.
 
-With no board behind it (`command` empty) the port is there and silent. What the board sends passes
-`spoil`, which may damage it; while nobody has the port open it is dropped, as USB does.
+Without a board (`command` empty) the port exists and is silent. What the board sends passes through
+`spoil`, which may damage it. While the port is closed, it is dropped, as USB does.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from raw_repl import FRIENDLY_RESET, RAW_RESET
 
 CONSOLE = Path(__file__).with_name("raw_repl.py")
 _NEXT = {RAW_RESET: "raw", FRIENDLY_RESET: "main"}
-_UNREAD_S = 60  # who has the port open and reads nothing for so long loses what does not fit
-_CLOSED_S = 0.01  # between two looks at a port that nobody has open
-_LOOKS, _LOOK_S = 200, 0.001  # for a moment at which a program may be interrupted
+_UNREAD_S = 60  # who has the port open and reads nothing for this long loses what does not fit
+_CLOSED_S = 0.01  # between two looks at a closed port
+_LOOKS, _LOOK_S = 200, 0.001  # to find a moment at which a program may be interrupted
 
 
 class PtyBoard:
-    """A context manager. `port`: its name; `starts`: how the board was started, one word a (soft)
+    """A context manager. `port`: its name; `starts`: how the board was started, one word per (soft)
     reset.
     """
 
@@ -38,10 +38,10 @@ class PtyBoard:
         self._environment = {**os.environ, "MICROPYPATH": path}
         self.starts = []
         self._child = None
-        self._told = None  # our end of the board's stderr: what it tells, and the answers
+        self._told = None  # our end of the board's stderr: for its reports, and our answers
         self._running = False  # a program, not the console
-        self._starting = False  # its program will run, and does not yet
-        self._interrupts = False  # a Ctrl-C came meanwhile: as a port does, it is kept until then
+        self._starting = False  # its program will run, but does not yet
+        self._interrupts = False  # a Ctrl-C came meanwhile: kept, as by a port
         self._stop = threading.Event()
         self._pump_thread = threading.Thread(target=self._pump, daemon=True)
 
@@ -50,7 +50,7 @@ class PtyBoard:
         tty.setraw(slave)
         os.set_blocking(self._master, False)
         self.port = os.ttyname(slave)
-        os.close(slave)  # from here on a hang-up of the master says that nobody has the port open
+        os.close(slave)  # from here on, a hang-up of the master means that the port is closed
         if self._command:
             self._start("main")
             self._pump_thread.start()
@@ -68,7 +68,7 @@ class PtyBoard:
         return self._running
 
     def power_cut(self):
-        """And power again: the board restarts, the port stays."""
+        """Cut the power and switch it on again: the board restarts, the port stays."""
         self._child.kill()
 
     def _start(self, how):
@@ -84,7 +84,7 @@ class PtyBoard:
         )
         told.close()
         self._starting, self._interrupts = how == "main", False
-        # now: until the new process runs it may hold the port that somebody here has open
+        # now: until the new process runs, it may hold a port that this process has open
         self.starts.append(how)
 
     def _end(self):
@@ -98,7 +98,7 @@ class PtyBoard:
         while not self._stop.is_set():
             told, out = self._told, self._child.stdout
             ready, _, _ = select.select([told, out, self._master], [], [], 0.05)
-            if told in ready:  # first: it says what a Ctrl-C means
+            if told in ready:  # first, because it says what a Ctrl-C means
                 self._note(self._hear())
             elif out in ready:
                 self._from_board(os.read(out.fileno(), 4096))
@@ -106,10 +106,10 @@ class PtyBoard:
                 self._to_board(self._typed())
 
     def _hear(self):
-        """Nothing when the board has ended."""
+        """Returns the board's report; nothing when the board has ended."""
         try:
             return self._told.recv(4096)
-        except ConnectionResetError:  # it ended with an answer unread
+        except ConnectionResetError:  # it ended before it read an answer
             return b""
 
     def _note(self, text):
@@ -120,7 +120,7 @@ class PtyBoard:
             self._restart()
 
     def _take(self, word):
-        """`run` or `idle` with a digit, which is the answer. Whatever was decided before it is sent
+        """Take `run` or `idle` with a digit, which is the answer. Anything decided earlier is sent
         before it.
         """
         self._running = word.startswith(b"run")
@@ -128,11 +128,11 @@ class PtyBoard:
         if self._running and self._interrupts:
             _interrupt(self._child)
         self._interrupts = False
-        with contextlib.suppress(OSError):  # it ended meanwhile
+        with contextlib.suppress(OSError):  # it has ended meanwhile
             self._told.send(word[-1:])
 
     def _drain(self):
-        """What the board sent before it ended; false when that is all."""
+        """Send what the board wrote before it ended. False when that is all."""
         data = os.read(self._child.stdout.fileno(), 4096)
         self._from_board(data)
         return bool(data)
@@ -147,7 +147,7 @@ class PtyBoard:
         self.send(self.spoil(data.replace(b"\n", b"\r\n")))  # as boards do
 
     def send(self, data):
-        """To whoever reads the port, at the speed at which it is read."""
+        """Send to the reader of the port, at the speed at which it reads."""
         until = time.monotonic() + _UNREAD_S
         while data and time.monotonic() < until and self._is_open():
             with contextlib.suppress(BlockingIOError):
@@ -157,7 +157,7 @@ class PtyBoard:
             select.select([], [self._master], [], 0.05)
 
     def _is_open(self):
-        """By whoever is to read it; false when the board is to end, too."""
+        """True while a reader has the port open; false also when the board is to end."""
         poll = select.poll()
         poll.register(self._master, select.POLLOUT)
         return not self._stop.is_set() and not any(
@@ -165,11 +165,11 @@ class PtyBoard:
         )
 
     def _typed(self):
-        """What was written to the port, or nothing."""
+        """Returns what was written to the port, or nothing."""
         try:
             return os.read(self._master, 256)
         except OSError as error:
-            if error.errno not in (errno.EIO, errno.EAGAIN):  # closed, opened just now
+            if error.errno not in (errno.EIO, errno.EAGAIN):  # closed, or just opened
                 raise
             time.sleep(_CLOSED_S)
             return b""
@@ -186,10 +186,9 @@ class PtyBoard:
 
 
 def _interrupt(child):
-    """As a Ctrl-C does on a board. MicroPython on Unix raises out of whatever it is at when the
-    signal comes, and what it has locked then (its heap, its names) stays so: the signal is sent
-    while it is in a system call. A program that makes none is interrupted where it is.
-    """
+    """Interrupt as a Ctrl-C does on a board. MicroPython on Unix raises from whatever it is doing
+    when the signal comes, and its locks at that moment (heap, names) stay locked. So the signal is
+    sent while it is in a system call. A program that makes none is interrupted anyway."""
     for _ in range(_LOOKS):
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -202,7 +201,7 @@ def _interrupt(child):
 
 
 def _is_in_a_system_call(pid):
-    """Or has ended, or Linux does not tell."""
+    """True also when the process has ended, or Linux does not say."""
     try:
         return not Path(f"/proc/{pid}/syscall").read_text().startswith("-1")
     except OSError:

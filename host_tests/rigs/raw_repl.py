@@ -2,10 +2,10 @@
 nothing), raw REPL, raw paste.
 
 Arguments: how it was reset (`main` runs the program first, `raw` answers in the raw REPL), and the
-program. Ends with status RAW_RESET or FRIENDLY_RESET at a soft reset: `pty_board.py` starts it
-again, so that no module or global is left over. Tells `run` and `idle` on stderr, a socket, and
-waits for the answer, because Ctrl-C must be a signal while a program runs, and a byte at other
-times: after `idle` is answered no signal comes.
+program. Ends with status RAW_RESET or FRIENDLY_RESET at a soft reset; `pty_board.py` then starts it
+again, so that no module or global is left. Reports `run` and `idle` on stderr, a socket, and waits
+for the answer, because Ctrl-C must be a signal while a program runs and a byte at other times:
+after `idle` is answered no signal comes.
 """
 
 import gc
@@ -30,7 +30,8 @@ def _get():
 
 
 class _Teller:
-    """Each word has a number, and so has its answer: one that an interrupt left behind is known."""
+    """Numbers each word and its answer, so that an answer left over by an interrupt is
+    recognized."""
 
     def __init__(self):
         self._number = 0
@@ -46,8 +47,8 @@ _teller = _Teller()
 
 
 def _reset(status, names):
-    """As on a board, what the program left is collected: a file that it had open is closed, however
-    little is in it.
+    """As on a board, what the program left is collected, so that a file that it left open is
+    closed, however little is in it.
     """
     names.clear()
     gc.collect()
@@ -56,7 +57,7 @@ def _reset(status, names):
 
 
 class _Run:
-    """A program, from its start until no Ctrl-C can come any more."""
+    """A program, from its start until no Ctrl-C can come."""
 
     def __init__(self, source, names):
         self._source, self._names = source, names
@@ -67,7 +68,7 @@ class _Run:
         while not self._is_over:
             try:
                 self._step()
-            except KeyboardInterrupt:  # as the program ended: of no effect, as on a board
+            except KeyboardInterrupt:  # as the program ended: ignored, as on a board
                 pass
 
     def _step(self):
@@ -75,7 +76,7 @@ class _Run:
             self._is_started = True
             self._execute()
         _teller.tell("idle")
-        for _ in range(100):  # an interrupt that is pending is raised here
+        for _ in range(100):  # a pending interrupt is raised here
             pass
         self._is_over = True
 
@@ -94,14 +95,15 @@ class _Run:
 
 
 def _execute(source, names):
-    """Run it; its traceback, or nothing, comes back."""
+    """Run the source. Returns its traceback, or nothing."""
     run = _Run(source, names)
     run.go()
     return run.complaint
 
 
 def _paste():
-    """Source text in raw-paste mode: the sender waits for a window; None when aborted."""
+    """Read source text in raw-paste mode, where the sender waits for a window; None when
+    aborted."""
     sys.stdout.buffer.write(b"R\x01" + bytes((window & 0xFF, window >> 8)))
     source, room = bytearray(), window
     while True:
@@ -122,7 +124,7 @@ def _run(source, names):
 
 
 def _take_raw(byte, line, names):
-    """One byte in the raw REPL: the source collected so far, None to leave."""
+    """Take one byte in the raw REPL. Returns the source so far; None to leave."""
     if byte == b"\x02":
         return None
     if byte == b"\x01":
@@ -154,7 +156,7 @@ def _raw(names):
 
 
 def _source(program):
-    """A board without main.py begins at the prompt."""
+    """Returns the program's source; "" for a board without main.py, which starts at the prompt."""
     try:
         with open(program) as file:
             return file.read()

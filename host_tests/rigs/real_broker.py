@@ -1,5 +1,5 @@
 """For tests against a real broker: MicroPython as a client (broker_client.py), paho as the other
-end, a link that can be cut.
+end, and a link that can be cut.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 
 def micropython(architecture: str) -> list[str]:
-    """The command, or a skip. ARM is for those who asked for it, so its absence is no fault under
-    CI. CPython is always there.
+    """Returns the command, or skips the test. ARM is optional, so its absence is no fault under CI.
+    CPython is always available.
     """
     if architecture == "cpython":
         return [sys.executable]
@@ -56,7 +56,7 @@ def need_mosquitto() -> None:
 
 
 def password_line(user: str, password: str) -> str:
-    """A line of mosquitto's password file: PBKDF2 with SHA-512."""
+    """Returns a line of mosquitto's password file: PBKDF2 with SHA-512."""
     salt, rounds = os.urandom(12), 101
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, rounds)
     return (
@@ -77,7 +77,7 @@ def environment() -> dict[str, str]:
 
 
 class Device:
-    """broker_client.py as a process in a folder of its own; the lines it prints."""
+    """broker_client.py as a process in a separate folder, and the lines that it prints."""
 
     def __init__(
         self, architecture: str, folder: Path, settings: dict, steps: list, **client: object
@@ -98,13 +98,13 @@ class Device:
         self.process = children.start(command, log=self._log, cwd=folder, env=environment())
 
     def lines(self) -> list[dict]:
-        """What it said so far; a traceback fails the test."""
+        """Returns what it printed so far; a traceback fails the test."""
         text = self._log.read_text()
         assert "Traceback" not in text, text
         return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
 
     def wait_line(self, key: str, timeout_s: float = TIMEOUT_S) -> dict:
-        """The first line that has the key."""
+        """Returns the first line that has the key."""
         wait_for(
             lambda: any(key in line for line in self.lines()),
             f"{key} in {self._log.read_text()}",
@@ -113,7 +113,7 @@ class Device:
         return next(line for line in self.lines() if key in line)
 
     def finish(self, timeout_s: float = TIMEOUT_S) -> list[dict]:
-        """All lines, once it has ended by itself."""
+        """Returns all lines, once it has ended by itself."""
         try:
             status = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -138,7 +138,7 @@ def device(*arguments: object, **client: object) -> Iterator[Device]:
 
 
 def run(*arguments: object, **client: object) -> list[dict]:
-    """All steps; what was said."""
+    """Run all steps. Returns what was printed."""
     with device(*arguments, **client) as one:
         return one.finish()
 
@@ -152,7 +152,7 @@ class Message:
 
 
 class Observer:
-    """paho as the other end: subscribes, also after a reconnect, and keeps what comes."""
+    """paho as the other end: subscribes, also after a reconnect, and keeps the messages."""
 
     def __init__(
         self,
@@ -198,8 +198,8 @@ class Observer:
         )
 
     def forget_ready(self) -> None:
-        """Before its connection is lost: wait_ready() then waits for the next one, however late it
-        sees the end of this one."""
+        """Call before its connection is lost: wait_ready() then waits for the next one, even if it
+        notices the end of this one late."""
         self._ready.clear()
 
     def wait_ready(self) -> None:
@@ -216,14 +216,14 @@ class Observer:
         return [int(message.payload) for message in self.messages]
 
     def publish(self, topic: str, payloads: list[str], qos: int, retain: bool = False) -> None:
-        """Returns when the broker has all of them."""
+        """Returns when the broker has acknowledged all of them."""
         sent = [self._client.publish(topic, payload, qos, retain) for payload in payloads]
         for one in sent:
             one.wait_for_publish(TIMEOUT_S)
 
 
 class Link:
-    """The simulator's proxy in a thread: the way to the broker, and it can be cut."""
+    """The simulator's proxy in a thread: the path to the broker, which can be cut."""
 
     def __init__(self, port: int) -> None:
         self._loop = asyncio.new_event_loop()
@@ -243,7 +243,7 @@ class Link:
         self._loop.close()
 
     def cut(self) -> None:
-        """Reset what stands, refuse what comes."""
+        """Reset the connections, and refuse new ones."""
         self._call(lambda: self._proxy.cut("reset"))
 
     def restore(self) -> None:

@@ -4,8 +4,8 @@ process.
 The chip is `pinned_nor.Chip` in RAM, written through to the file operation by operation.
 `orders.json` beside the image may order a power cut: {"cut_at": operation counted from the next
 start, "cut_mode": as nor_flash.CUT_MODES}, or a slow flash: {"operation_ms": of each program and
-erase}; it is obeyed once, by a board that somebody stopped (a start into the raw REPL). MicroPython
-only. Host files are opened before littlefs takes the place of `/`.
+erase}. It is obeyed once, at a start into the raw REPL. MicroPython only. Host files are opened
+before littlefs replaces `/`.
 """
 
 import json
@@ -44,12 +44,13 @@ class FileChip(Chip):
 
 
 class Machine:
-    """Stands in for the module `machine`."""
+    """Replaces the module `machine`."""
 
     def __init__(self, status, wiring):
         self._status = status
         wired = fake_bus.FakeWiredMachine(wiring)
-        self.Pin, self.ADC, self.I2C, self.SoftI2C = wired.Pin, wired.ADC, wired.I2C, wired.SoftI2C
+        self.Pin, self.ADC, self.UART = wired.Pin, wired.ADC, wired.UART
+        self.I2C, self.SoftI2C = wired.I2C, wired.SoftI2C
 
     def reset(self):
         _exit(self._status)
@@ -59,7 +60,7 @@ class Machine:
 
 
 def _wiring():
-    """What is wired to its pins, as `wiring.json` says: {"bme280": its address, "millivolts":
+    """Returns what is wired to the pins, from `wiring.json`: {"bme280": its address, "millivolts":
     {"pin": value}}."""
     found = fake_bus.Wiring()
     try:
@@ -88,8 +89,8 @@ def _ordered(chip):
 
 
 def mount(image, reset_status, is_obedient):
-    """littlefs at `/`, made where the image is erased; the outbox's way to the same chip:
-    `state["flash"]`.
+    """Mount littlefs at `/`, formatted if the image is erased. The outbox's access to the same chip
+    is `state["flash"]`.
     """
     chip = FileChip(open(image, "r+b"))
     wiring = _wiring()

@@ -1,7 +1,7 @@
-"""`raw_repl.py` for a board with a filesystem of its own: `/` is littlefs on `board.img`
-(`rig.py`), the program is its /main.py.
+"""`raw_repl.py` for a board with its own filesystem: `/` is littlefs on `board.img` (`rig.py`), and
+the program is its /main.py.
 
-Arguments as there: how it was reset, and the program.
+Arguments as in raw_repl.py: how it was reset, and the program.
 """
 
 import sys

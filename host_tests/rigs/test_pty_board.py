@@ -1,6 +1,6 @@
 # cpython-only: a pseudo-terminal with MicroPython behind it
-"""Neither a Ctrl-C, whenever it comes, nor a slow reader may cost the board's console a byte:
-mpremote would wait for its answer for ever.
+"""Neither a Ctrl-C, whenever it comes, nor a slow reader may cost the board's console a byte,
+because mpremote would wait for its answer indefinitely.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from real_broker import wait_for
 BANNER = b"raw REPL; CTRL-B to exit\r\n>"
 ROUNDS, PROGRAMS = 40, 20
 INTERRUPTS = 200
-_LIMIT_S = 120  # in vain
+_LIMIT_S = 120  # the limit of every wait
 
 
 @contextlib.contextmanager
@@ -39,7 +39,8 @@ def read_until(descriptor, ending):
 
 
 def one_start(port, number):
-    """Ctrl-C as its program runs, or just before or after; then programs with one at their end."""
+    """Send a Ctrl-C around the start of its program, then run programs with a Ctrl-C at their
+    end."""
     time.sleep(number * 0.0005)
     os.write(port, b"\r\x03")
     time.sleep(number % 7 * 0.0005)
@@ -71,7 +72,7 @@ def enter_raw_repl(port):
 
 
 def test_a_slow_reader_gets_every_byte(tmp_path):
-    """More than the port holds, and it reads late: a busy machine lets a tool stand still."""
+    """The output is more than the port holds, and is read late: a busy machine may stop a tool."""
     with console(tmp_path, "") as board, opened(board.port) as port:
         enter_raw_repl(port)
         os.write(port, b"for n in range(2000): print('%09d' % n)\n\x04")
@@ -81,7 +82,7 @@ def test_a_slow_reader_gets_every_byte(tmp_path):
 
 
 def test_what_is_said_while_nobody_has_the_port_open_is_dropped(tmp_path):
-    """And does not hold up the board."""
+    """And it does not block the board."""
     with console(tmp_path, "") as board:
         with opened(board.port) as port:
             enter_raw_repl(port)
@@ -104,7 +105,7 @@ while True:
 
 
 def test_an_interrupt_leaves_nothing_locked(tmp_path):
-    """Whatever the program is at: its names and its heap have locks."""
+    """The program's names and its heap have locks, which no interrupt may leave locked."""
     with console(tmp_path, "") as board, opened(board.port) as port:
         enter_raw_repl(port)
         for number in range(INTERRUPTS):

@@ -1,8 +1,8 @@
 # cpython-only: the emulated processor is a C library of the host
-"""core.c against rp2040py's own core, which is compiled too: the same instruction on the same
-state, registers, flags and cycles compared.
+"""Compares core.c with rp2040py's own core, which is compiled too: the same instruction on the same
+state, comparing registers, flags and cycles.
 
-The corners in which rp2040py differs from the ARMv6-M manual are tested against the manual, below.
+Where rp2040py differs from the ARMv6-M manual, the tests below compare with the manual.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def reference():
 
 
 def load(processor, reference, registers, flags, code) -> None:
-    """The same state for both; code: halfwords at CODE."""
+    """Give both the same state; code: halfwords at CODE."""
     state = processor.state
     processor.reset()
     reference.core.reset()
@@ -80,8 +80,8 @@ def seen_there(reference) -> tuple:
 
 
 def is_compared(op: int, registers: list[int], flags: list[int]) -> bool:
-    """What both can do and do alike: no break, no supervisor call, no wait; not the corners tested
-    below.
+    """True for what both can do alike: no break, supervisor call or wait, and none of the corner
+    cases tested below.
     """
     kind, count = op >> 6, registers[op >> 3 & 7] & 0xFF
     if op >> 8 in (0xBE, 0xDE, 0xDF, 0xB1, 0xB3, 0xB7, 0xB8, 0xB9, 0xBB) or op >> 6 == 0b1011101010:
@@ -92,12 +92,12 @@ def is_compared(op: int, registers: list[int], flags: list[int]) -> bool:
         return False
     if kind in (0b0100000010, 0b0100000011, 0b0100000100, 0b0100000111):  # shifts by a register
         return 0 < count < 32
-    # with carry: rp2040py adds it to the second operand before it looks at the sign
+    # with carry: rp2040py adds it to the second operand before it checks the sign
     if kind in (0b0100000101, 0b0100000110):
         return False
     if op >> 11 == 0b11000:  # STM with its base in the list: the manual writes the address back
         return not op >> (op >> 8 & 7) & 1
-    if op >> 8 == 0x45:  # CMP with the PC, which no compiler makes
+    if op >> 8 == 0x45:  # CMP with the PC, which no compiler emits
         return (op >> 4 & 8 | op & 7) != 15 and op >> 3 & 15 != 15
     return True
 
@@ -186,7 +186,7 @@ def test_corners_follow_the_manual(processor, op, first, second, flags, result, 
 
 def test_a_masked_interrupt_ends_the_wait_and_runs_no_handler(processor):
     """WFI with PRIMASK set, as the SDK sleeps in a critical section: rp2040py enters the handler
-    there.
+    here.
     """
     run_one(processor, 0xBF30, {13: DATA})
     state = processor.state
@@ -213,7 +213,7 @@ def test_the_lowest_line_of_the_highest_priority_runs_first_and_returns(processo
         processor.set_interrupt(line, True)
     before = [*state.r]
     step(processor)
-    # entered and left again: BX LR is its only instruction
+    # entered and left again: BX LR is the handler's only instruction
     assert (state.ipsr, state.r[13] % 8) == (0, 0)
     processor.set_interrupt(7, False)
     assert [*state.r] == before

@@ -1,5 +1,5 @@
 # cpython-only: it tests the emulated chip's network
-"""The far end of the chip's PPP line, and what the port's own lwIP does over it."""
+"""The far end of the chip's PPP line, and how the port's own lwIP behaves over it."""
 
 import selectors
 import socket
@@ -22,7 +22,7 @@ CHIP_PORT = 50_000
 
 
 class Echo:
-    """The far end of a connection: sends back what it gets."""
+    """The far end of a connection: sends back what it receives."""
 
     def __init__(self):
         self._data = b""
@@ -42,7 +42,7 @@ class Echo:
 
 
 def frame(protocol, data):
-    """One frame as a chip may send it: nothing compressed, nothing escaped that need not be."""
+    """Returns a frame as a chip may send it: no compression, and only the necessary escapes."""
     body = b"\xff\x03" + protocol.to_bytes(2, "big") + data
     body += (fcs(body) ^ 0xFFFF).to_bytes(2, "little")
     escaped = body.replace(b"\x7d", b"\x7d\x5d").replace(b"\x7e", b"\x7d\x5e")
@@ -60,7 +60,7 @@ def taken(line):
 
 
 def answers(line):
-    """(protocol, code, identifier, data) of every control packet that goes back."""
+    """Returns (protocol, code, identifier, data) of every control packet that is sent back."""
     found = []
     for text in taken(line).split(b"\x7e"):
         if text:
@@ -133,7 +133,7 @@ def ip(protocol, body):
 
 
 class ChipEnd:
-    """Makes a chip's segments by hand and reads what comes back."""
+    """Builds a chip's segments by hand, and reads the answers."""
 
     def __init__(self, open_stream=lambda port: Echo(), udp=None):
         self.packets = []
@@ -148,7 +148,8 @@ class ChipEnd:
         self.peer.packet(ip(6, head + options + payload))
 
     def got(self):
-        """(flags, number, acknowledged, payload) of every segment, checksums verified."""
+        """Returns (flags, number, acknowledged, payload) of every segment, with checksums
+        verified."""
         segments = []
         for packet in self.packets:
             body = packet[20:]
@@ -254,7 +255,8 @@ def test_a_real_server_of_this_machine_is_reached_and_the_connection_is_closed(w
 
 
 def pumped(end, count):
-    """That many segments; the kernel may take a moment to hand over what the server sent."""
+    """Returns that many segments; the kernel may take a moment to hand over what the server
+    sent."""
     segments, waiting = [], threading.Event()
     while len(segments) < count:
         end.peer.pump(0)
@@ -336,9 +338,9 @@ def full_send_queue(**constants):
 
 
 def test_a_full_send_queue_blocks_a_non_blocking_write_for_10_s_and_loses_it():
-    """Why the client bounds what it sends: the port waits 200 x 50 ms, and then says that it wrote.
+    """Why the client bounds what it sends: the port waits 200 x 50 ms, and then reports success.
 
-    The watchdog has 8 s. The stream goes on without the bytes, in the middle of a packet.
+    The watchdog has 8 s. The stream continues without the bytes, in the middle of a packet.
     """
     results = full_send_queue(SIZES=(388,), BOUND_BYTES=0, OVERHEAD_BYTES=0, MOST_PACKETS=70)
     assert results[388]["longest_ms"] >= 10_000
@@ -351,8 +353,10 @@ def test_small_packets_block_by_their_number():
     assert results[20]["packets"] == 33 and results[20]["longest_ms"] >= 10_000
 
 
+@pytest.mark.long
 def test_no_write_waits_where_unacknowledged_bytes_and_packets_are_bounded():
-    """Each packet takes 100 bytes of lwIP's heap of 8,000 beside its own; at most 16 in flight."""
+    """Each packet takes 100 bytes of lwIP's heap of 8,000 besides its own; at most 16 are in
+    flight."""
     sizes = (20, 388, 1200)
     results = full_send_queue(SIZES=sizes, BOUND_BYTES=6500, OVERHEAD_BYTES=100, MOST_PACKETS=16)
     assert {size: row["arrived"] for size, row in results.items()} == {

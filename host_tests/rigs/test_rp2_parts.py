@@ -1,5 +1,5 @@
 # cpython-only: parts of the emulated RP2040
-"""The emulated flash chip behaves, and the rig notices what it is there to notice."""
+"""The emulated flash chip behaves like a chip, and the rig detects the faults that it is for."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_peer_may_close():
 
 @pytest.fixture(scope="module")
 def life():
-    """A board's life in cuts.py, with messages that it holds."""
+    """A board's life in cuts.py, with held messages."""
     if image.find() is None:
         pytest.skip(f"missing: no MicroPython for the RP2040 in the cache; {image.HINT}")
     board = installed.install(interval_ms=150, blocks=16)
@@ -164,6 +164,7 @@ def life():
     return chain
 
 
+@pytest.mark.long
 def test_the_hunt_notices_a_lost_message_and_a_changed_file(life, monkeypatch):
     monkeypatch.setattr(cuts, "DRAIN_S", 5)
     whole = life._image
@@ -192,7 +193,7 @@ print("end")
 
 
 def test_the_port_cannot_hold_a_time_of_2_31_seconds():
-    """As `fakes/fake_machine.py` has it."""
+    """As `fakes/fake_machine.py` assumes."""
     found = image.find()
     if found is None:
         pytest.skip(f"missing: no MicroPython for the RP2040 in the cache; {image.HINT}")

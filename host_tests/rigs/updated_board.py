@@ -1,4 +1,5 @@
-"""For tests of updates: firmware of another version, and what `outpost flash` records of files."""
+"""For tests of updates: firmware of another version, and what `outpost flash` records about
+files."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ KEY = "5a" * 32
 
 
 def checkout(folder: Path, version: str, **changes: str) -> Path:
-    """Firmware and boards of another version. changes: ROOM_MODULE -> lines at its end."""
+    """Copy firmware and boards as another version. changes: ROOM_MODULE -> lines at its end."""
     for room in ("firmware", "boards"):
         shutil.copytree(REPOSITORY / room, folder / room)
     (folder / "firmware/outpost/__init__.py").write_text(f'__version__ = "{version}"\n')
@@ -23,7 +24,7 @@ def checkout(folder: Path, version: str, **changes: str) -> Path:
 
 
 def record_of(board: str, files: dict[str, bytes]) -> dict:
-    """/outpost/installed.json. files: paths with a slash before them."""
+    """Returns /outpost/installed.json. files: paths with a leading slash."""
     return {
         "board": board,
         "version": "0",

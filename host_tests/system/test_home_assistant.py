@@ -32,7 +32,8 @@ def message(device, seq, at, **more):
             "held": 0, "ver": 1}  # fmt: skip
     first = {**head, "n": "temperature", "u": "Cel", "v": seq}
     rest = [{"n": "humidity", "u": "%RH", "v": 40}, {"n": "battery", "u": "%EL", "v": 99}]
-    return json.dumps([first, *rest, {"n": "aside", "v": 0}]).encode()
+    air = [{"n": "air_co2", "u": "ppm", "v": 500}, {"n": "air_pm25", "u": "ug/m3", "v": 12}]
+    return json.dumps([first, *rest, *air, {"n": "aside", "v": 0}]).encode()
 
 
 class World:
@@ -81,6 +82,9 @@ def appear(world, boards, clock):
     assert shown["unit_of_measurement"] == "°C" and shown["device_class"] == "temperature"
     assert shown["state_class"] == "measurement"
     assert world.home.attributes["sensor.cellar_humidity"]["device_class"] == "humidity"
+    for name, kind, unit in (("co2", "carbon_dioxide", "ppm"), ("pm25", "pm25", "µg/m³")):
+        shown = world.home.attributes[f"sensor.cellar_air_{name}"]
+        assert (shown["device_class"], shown["unit_of_measurement"]) == (kind, unit)
 
 
 def test_two_boards_an_outage_of_an_hour_and_a_board_that_goes(tmp_path, made, capsys):

@@ -225,7 +225,10 @@ def test_turns_of_the_loop_take_no_heap(scene):
     assert board.calls == 0
 
 
-@pytest.mark.parametrize("missing", ["time", "broker", "wifi", "names"])
+@pytest.mark.parametrize(
+    "missing",
+    ["broker", *(pytest.param(name, marks=pytest.mark.long) for name in ("time", "wifi", "names"))],
+)
 def test_waiting_for_what_does_not_answer_takes_no_heap(scene, missing):
     """Asking again allocates, a few times in a row; the turns between take nothing."""
     board = scene.power_on(scene.boards[-1].image)

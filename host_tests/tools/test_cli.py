@@ -100,9 +100,9 @@ def test_an_unknown_subcommand_is_status_2_and_names_the_known_ones(capsys):
     ("words", "wanted"),
     [
         (["provision", "--prot", "/dev/x", "a.toml"],
-         "provision: error: unrecognized arguments: --prot a.toml; --prot: is --port meant?"),
-        (["flash", "--board", "B", "--prot=/dev/x"], "required: --port; --prot: is --port meant?"),
-        (["broker", "add", "f", "b", "--colector", "x"], "--colector: is --collector meant?"),
+         "provision: error: unrecognized arguments: --prot a.toml; --prot: did you mean --port?"),
+        (["flash", "--board", "B", "--prot=/dev/x"], ": --port; --prot: did you mean --port?"),
+        (["broker", "add", "f", "b", "--colector", "x"], "--colector: did you mean --collector?"),
         (["report", "--tables", "t", "--out", "o", "--zzz"], "unrecognized arguments: --zzz\n"),
         (["service", "--home", "--out", "o", "--", "--hots"], None),
     ],

@@ -116,5 +116,5 @@ def test_simulated_boards_without_a_broker_say_so_and_come_to_an_end(tmp_path, c
     said = capsys.readouterr().err
     reason = f"broker 127.0.0.1:{port}: nothing listens there"
     assert said.count(f"{reason}: start the broker (mosquitto -p {port})") == 2, said
-    assert "keep it in flash" in said and "1 of 1 boards hold messages, 0 online" in said
+    assert "store in flash" in said and "1 of 1 boards hold messages, 0 online" in said
     assert said.splitlines()[-1].startswith("simulate: not drained within 4 s: board-1; broker")

@@ -1,24 +1,24 @@
-"""What the firmware needs of MicroPython's `micropython` module when it runs under CPython (tests
-and tools).
+"""The part of MicroPython's `micropython` module that the firmware needs when it runs under CPython
+(tests and tools).
 
-Without `viper` and `native`: the firmware asks for them and falls back to plain Python. Without
-`mem_alloc`-like figures: CPython has no such heap, and a false number would be worse than an
+It has no `viper` and `native`: the firmware checks for them and falls back to plain Python. It also
+has no figures of memory use: CPython has no such heap, and a wrong number would be worse than an
 AttributeError.
 """
 
 
 def const(value):
-    """MicroPython folds it at compile time; here it is the value."""
+    """MicroPython evaluates it at compile time; here it returns the value."""
     return value
 
 
 def heap_lock():
-    """Nothing to lock. Returns the lock depth as MicroPython does: always 0."""
+    """There is nothing to lock. Returns the lock depth, as MicroPython does: always 0."""
     return 0
 
 
 def heap_unlock():
-    """Returns the lock depth as MicroPython does: always 0."""
+    """Returns the lock depth, as MicroPython does: always 0."""
     return 0
 
 
@@ -28,18 +28,17 @@ def heap_locked():
 
 
 def opt_level(level=0):
-    """CPython's optimisation is chosen on its command line; the call is accepted and does
-    nothing."""
+    """Does nothing: CPython's optimisation level is chosen on its command line."""
 
 
 def kbd_intr(character):
-    """The serial console's interrupt character: none here."""
+    """Does nothing: there is no serial console whose interrupt character could be set."""
 
 
 def schedule(function, argument):
-    """Calls at once: there is no interrupt to get out of."""
+    """Calls the function at once: there is no interrupt to leave first."""
     function(argument)
 
 
 def alloc_emergency_exception_buf(size):
-    """CPython always has room for an exception."""
+    """Does nothing: CPython always has memory for an exception."""

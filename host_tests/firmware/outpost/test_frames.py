@@ -30,8 +30,10 @@ MODULES = (
     "station.series_station station.station station.telemetry "
     "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
     "support.wifi_link support.dns support.ntp support.sensor_bus support.sensor_pin "
+    "support.sensor_uart "
     "sensors.adc sensors.aht20 sensors.battery sensors.bme280 sensors.digital sensors.dht22 "
-    "sensors.ds18b20 sensors.pulse sensors.sht3x sensors.sht4x"
+    "sensors.ds18b20 sensors.pulse sensors.sht3x sensors.sht4x sensors.bh1750 sensors.scd4x "
+    "sensors.ina219 sensors.ina226 sensors.pms5003 sensors.mhz19 sensors.hx711"
 ).split()
 MAY = {  # set-up, and what a page says allocates
     "__init__", "<module>", "<listcomp>", "<genexpr>",
@@ -49,7 +51,8 @@ MAY = {  # set-up, and what a page says allocates
     "series_station.py start", "series_station.py _watch",  # set-up
     "chip_sensors.py _one", "chip_sensors.py _at_pin",  # set-up
     "guard.py guarded", "guard.py channels",  # set-up
-    "bme280.py _load", "ds18b20.py _choose", "sensor_bus.py i2c",  # construction
+    "bme280.py _load", "ds18b20.py _choose", "sensor_bus.py i2c", "sensor_uart.py uart",
+    "scd4x.py _set",  # construction
     # once a question or answer
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",
     "wifi_link.py _connect", "wifi_link.py _give", "tls_link.py _begin",  # once a connection

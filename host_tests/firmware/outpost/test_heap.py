@@ -1,4 +1,5 @@
 # micropython-only: CPython has no heap_lock
+# long: 32-bit integers are the narrow case; 64-bit has nothing that they lack
 """No heap in the steady state: the promise holds on a 32-bit build, where integers of 2^30 and
 above would show.
 

@@ -1,3 +1,4 @@
+# long: thousands of cases
 """Statements of MQTT 5.0 that bind a client and that no other test of `level5.py` shows;
 `conformance5.csv` has them all."""
 

@@ -1,3 +1,4 @@
+# long: thousands of cases
 """The newest of each topic is kept over power cuts, resets, bad blocks and drivers that raise, and
 of what another policy left.
 """

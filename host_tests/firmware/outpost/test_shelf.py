@@ -1,3 +1,4 @@
+# long: thousands of cases
 """Messages that are set aside in flash: found again after every reset, whole or not at all after
 every power cut, and never programmed twice."""
 

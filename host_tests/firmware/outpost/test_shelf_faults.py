@@ -1,3 +1,4 @@
+# long: thousands of cases
 """The shelf of messages set aside on a chip with faults, and where blocks are few: what put() and
 release() said is so after every mount, and no block is lost to the ring.
 """

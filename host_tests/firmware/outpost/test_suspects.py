@@ -1,3 +1,4 @@
+# long: thousands of cases
 """Messages that the server does not take are set aside, and no others. Virtual time: a server that
 answers after a round trip, and ends connections as it is told to."""
 

@@ -20,6 +20,9 @@ CUT_OFF = {"id": "c-5", "do": "set", "settings": {"broker_host": "bad"}, "within
 ABSURD = {"id": "c-6", "do": "set", "settings": {"broker_host": "absurd"}}
 WRONG = {"id": "c-7", "do": "set", "settings": {"interval_ms": "soon"}}
 STAY = {"id": "c-8", "do": "stay_awake", "minutes": 1}
+MODES = [
+    mode if mode == "random" else pytest.param(mode, marks=pytest.mark.long) for mode in CUT_MODES
+]
 
 
 def world_of(folder, *commands, **settings):
@@ -212,7 +215,7 @@ def test_done_once_and_answered_once_whatever_file_operation_is_cut(ram_path, is
         assert begun <= set(world.interrupted()), cut
 
 
-@pytest.mark.parametrize("mode", CUT_MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_done_once_and_answered_once_whatever_flash_operation_is_cut(ram_path, mode):
     commands = [REPORT, INTERVAL, RESTART, LONGER]
     world, _, operations = play(ram_path / "whole", commands, False)
@@ -224,6 +227,7 @@ def test_done_once_and_answered_once_whatever_flash_operation_is_cut(ram_path, m
         assert begun <= set(world.interrupted()), cut
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ("nothing", "all", "random"))
 def test_nor_where_a_record_of_a_series_is_open(ram_path, mode):
     """Whose number is the next one, until a message closes it."""

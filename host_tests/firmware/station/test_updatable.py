@@ -80,7 +80,10 @@ def test_settings_that_the_new_program_refuses_take_it_back_with_the_reason(ram_
     assert world.files() == OLD
 
 
-@pytest.mark.parametrize("files", [NEW, CRASHES], ids=["kept", "taken back"])
+@pytest.mark.parametrize(
+    "files",
+    [pytest.param(NEW, id="kept", marks=pytest.mark.long), pytest.param(CRASHES, id="taken back")],
+)
 def test_the_power_may_go_at_any_change_of_a_file(ram_path, files):
     """From the list to the last file that is tidied up: afterwards the board has one firmware or
     the other, whole, and has said which once."""

@@ -1,4 +1,4 @@
-"""Home Assistant's own core with its MQTT integration, without a front end; runs under its own
+"""Home Assistant's own core with its MQTT integration, without a front end. Runs under its own
 Python, started by `home_assistant_rig.py`.
 
     python3.13 core_with_mqtt.py FOLDER PORT
@@ -17,7 +17,7 @@ from homeassistant import bootstrap, core, loader
 from homeassistant.const import EVENT_STATE_CHANGED
 
 
-@core.callback  # else each has a thread of its own
+@core.callback  # without this, each call gets its own thread
 def tell(event):
     new = event.data["new_state"]
     line = {

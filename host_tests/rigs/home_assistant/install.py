@@ -1,9 +1,9 @@
-"""Puts Home Assistant and the Python that it needs into the cache of the set-up: 250 MB, once.
+"""Installs Home Assistant and the Python that it needs into the set-up's cache: 250 MB, once.
 
     .venv/bin/python host_tests/rigs/home_assistant/install.py
 
-Python 3.13 comes as a package of Debian, as MicroPython does; the wheels are pinned by their hashes
-(requirements.txt). x86-64 alone. Nothing of it is in the tools' own environment, since it pins
+Python 3.13 comes as a package from Debian, as MicroPython does; the wheels are pinned by their
+hashes (requirements.txt). x86-64 only. None of it is in the tools' own environment, because it pins
 other versions of the same libraries.
 """
 
@@ -48,7 +48,7 @@ def _pip(target: Path, requirements: str, *options: str) -> None:
 
 
 def install() -> None:
-    """Raises Unobtainable, CalledProcessError. Leaves nothing half made."""
+    """Raises Unobtainable, CalledProcessError. Leaves nothing half installed."""
     cache = interpreters.cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as work:

@@ -21,7 +21,7 @@ _IDLE_MS = 5
 
 
 class Counter:
-    """A reading that nobody can confuse with another one."""
+    """A reading that cannot be confused with another one."""
 
     name, unit, exponent = b"count", b"", 0
 
@@ -128,7 +128,7 @@ def _device(settings):
 def _link(settings, ticks_ms):
     def open_socket():
         where = settings["broker_host"], settings["broker_port"]
-        # as a board's port does it: of AF_INET alone
+        # as a board's port does: for AF_INET only
         address = socket.getaddrinfo(*where, socket.AF_INET, socket.SOCK_STREAM)[0]
         sock = socket.socket()
         try:

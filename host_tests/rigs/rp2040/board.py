@@ -1,8 +1,8 @@
 """A Pico W that runs the shipped firmware: chip, USB console, and the network at its UART.
 
-`flash_image()` puts together what `outpost flash` leaves on a board (payload.py of the tools) and
-the stand-ins for `network` and `socket` in /lib. A power cut is an exception out of run(): make a
-new Board of `image` then. Must not know: MQTT, brokers.
+`flash_image()` combines the files that `outpost flash` leaves on a board (payload.py of the tools)
+with the replacements for `network` and `socket` in /lib. A power cut is an exception from run():
+then make a new Board from `image`. Must not know: MQTT, brokers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ STAND_INS = ("network", "rig_link", "socket")
 
 @functools.cache
 def stand_ins() -> dict[str, bytes]:
-    """Compiled: a board has network and socket built in; a start should not pay for a compiler."""
+    """Compiled, because a board has network and socket built in, and a start should not include
+    compiling."""
     return {
         f"/lib/{name}.mpy": compile_one(ON_CHIP / f"{name}.py", f"{name}.py") for name in STAND_INS
     }
@@ -50,7 +51,7 @@ def flash_image(
 ) -> bytes:
     """firmware: the interpreter. payload: path -> bytes, of outpost_tools.device.payload.
 
-    network: what stands in for the radio, or for the whole network (the default).
+    network: what replaces the radio, or the whole network (the default).
     """
     if network is None:
         network = stand_ins()
@@ -59,11 +60,11 @@ def flash_image(
 
 
 class Board:
-    """image: of the whole flash. text: all that came out of the USB console.
+    """image: of the whole flash. text: everything that the USB console printed.
 
     has_terminal: its USB port is the pseudo-terminal `terminal.path`. link: called with chip and
-    network, makes what its network is. With servers that are objects (MemoryLink) the chip runs as
-    fast as it can; else its time is bound to real time.
+    network; makes its network. With servers that are objects (MemoryLink) the chip runs as fast as
+    it can; otherwise its time is bound to real time.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Board:
         sources = [source for source in (self.link, self.terminal) if source and source.is_real]
         self.pace = Pace(self.chip, sources, speed)
         self.text = ""
-        self.feeds = 0  # of the watchdog since the last reset: one a turn of the program's loop
+        self.feeds = 0  # of the watchdog since the last reset: one per pass of the program's loop
         self._feed = self.chip.mcu.watchdog.write_uint32
         self.chip.mcu.watchdog.write_uint32 = self._watch
         self.chip.on_reset = self._reset
@@ -94,7 +95,7 @@ class Board:
 
     @property
     def seconds(self) -> float:
-        """Of the chip's time since power on."""
+        """Returns the chip's time since power-on."""
         return self.chip.clock.cycles / HZ
 
     def close(self) -> None:

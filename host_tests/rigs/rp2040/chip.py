@@ -1,8 +1,8 @@
 """The whole board: processor, rp2040py's peripherals, flash chip, resets, and the run loop.
 
-Time is the processor's cycles. While the core waits for an interrupt nothing is emulated: `idle` is
-asked how far time may jump, which by default is the next alarm. Must not know: MicroPython, the
-firmware, what hangs on UART and USB.
+Time is the processor's cycles. While the core waits for an interrupt nothing is emulated: `idle`
+returns how far time may jump, by default to the next alarm. Must not know: MicroPython, the
+firmware, what is connected to UART and USB.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from rp2040.uart import Uart
 
 _rp2040.CortexM0Core = lambda _mcu: None  # see Microcontroller
 
-# A write here is seen by `on_marker`. On a real chip it is a scratch register that neither the SDK
-# nor MicroPython uses.
+# `on_marker` sees each write here. On a real chip it is a scratch register that neither the SDK nor
+# MicroPython uses.
 MARKER_ADDRESS = 0x40058000 + SCRATCH3
 
 
 class RingOscillator(BasePeripheral):
-    """ROSC, for its random bit: os.urandom() of the port takes its bits from there."""
+    """ROSC, for its random bit: the port's os.urandom() takes its bits from there."""
 
     def __init__(self, rp2040, name: str, seed: int) -> None:
         super().__init__(rp2040, name)
@@ -48,7 +48,8 @@ class RingOscillator(BasePeripheral):
 
 
 class Microcontroller(_rp2040.RP2040):
-    """rp2040py's chip with our processor; in plain Python, as its compiled one takes no other."""
+    """rp2040py's chip with our processor; in plain Python, because its compiled one accepts no
+    other."""
 
     def __init__(self, processor: core.Core, clock: Clock) -> None:
         self._processor = processor
@@ -65,14 +66,14 @@ class Microcontroller(_rp2040.RP2040):
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """by_timeout: the watchdog's time ran out; else the program asked for it."""
+    """by_timeout: the watchdog's time ran out; otherwise the program requested the reset."""
 
     cycle: int
     by_timeout: bool
 
 
 class Chip:
-    """image: what the flash holds (padded with 0xFF to its size). seed: of the random bits."""
+    """image: the content of the flash (padded with 0xFF to its size). seed: of the random bits."""
 
     def __init__(self, image: bytes, seed: int = 1) -> None:
         self.core = core.Core()
@@ -92,7 +93,7 @@ class Chip:
         self.resets: list[Reset] = []
         self.on_marker: Callable[[int], None] | None = None
         self.on_reset: Callable[[Reset], None] | None = None
-        self.idle: Callable[[int], int] | None = None  # of the cycle wanted: how far sleep may jump
+        self.idle: Callable[[int], int] | None = None  # wanted cycle -> how far sleep may jump
         self._error: BaseException | None = None
         self._peripherals = self.mcu.peripherals
         self._wire()
@@ -134,7 +135,7 @@ class Chip:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> int:
-        """An exception cannot pass through C: run() raises it."""
+        """An exception cannot pass through C, so run() raises it."""
         self._error = error
         self.core.stop()
         return 0
@@ -142,7 +143,8 @@ class Chip:
     # --- running and resetting --------------------------------------------------------------------
 
     def run(self, until: int = NEVER) -> None:
-        """Until that cycle, a stop(), or nothing can ever happen. Raises what a hook raised."""
+        """Run until that cycle, a stop(), or until nothing can happen. Raises what a hook
+        raised."""
         state = self.core.state
         while state.cycles < until:
             self.clock.fire_due()
@@ -174,7 +176,8 @@ class Chip:
         reset = Reset(self.clock.cycles, by_timeout=watchdog._reason == 1)
         self.resets.append(reset)
         self.mcu.enter_reset(from_watchdog=True)
-        # rp2040py leaves it running; the chip's reset clears CTRL, so the next boot takes its time.
+        # rp2040py leaves it running. The chip's reset clears CTRL, so that the next boot has its
+        # full time.
         watchdog._enable = watchdog.timer.enable = watchdog.alarm.enable = False
         self._start()
         if self.on_reset:

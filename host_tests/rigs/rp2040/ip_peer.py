@@ -1,9 +1,9 @@
-"""What lies behind the chip's PPP line: the far ends of TCP connections, and UDP. I/O-free.
+"""The network after the chip's PPP line: the far ends of TCP connections, and UDP. I/O-free.
 
 A connection to a port goes to the stream that `open_stream(port)` returns (ppp_line.py has one).
-Every address leads here; nothing leaves the machine. The line keeps order and loses nothing, so a
-segment is taken in order or acknowledged again. `is_silent` is a path that died: what comes is
-counted and lost, nothing goes back. Must not know: PPP, the chip, what the bytes mean.
+Every address leads here; nothing leaves the machine. The line keeps the order and loses nothing, so
+a segment is either taken in order or acknowledged again. `is_silent` is a dead path: what arrives
+is counted and dropped, and nothing is sent back. Must not know: PPP, the chip, what the bytes mean.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 _TCP, _UDP = 6, 17
-_WINDOW_BYTES = 65_535  # as a server on Linux offers about as much at the start
+_WINDOW_BYTES = 65_535  # a server on Linux offers about as much at the start
 _RESEND_MS = 1_000
 
 
@@ -22,10 +22,10 @@ class Stream(Protocol):
     """The far end of one connection."""
 
     def send(self, data: bytes) -> None:
-        """What the chip sent, in order."""
+        """The chip has sent these bytes, in order."""
 
     def receive(self, limit: int) -> bytes | None:
-        """At most `limit` bytes for the chip, b"" for nothing now, None at the end."""
+        """Returns at most `limit` bytes for the chip, b"" for nothing now, None at the end."""
 
     def close(self) -> None:
         """The chip closed the connection, or it broke."""
@@ -53,12 +53,13 @@ class _Connection:
         self.una = self.nxt = 1
         self.window, self.mss = window, mss
         self.unacknowledged = bytearray()
-        self.is_finished = False  # our FIN is out
+        self.is_finished = False  # our FIN was sent
         self.resend_at_ms: int | None = None
 
 
 class IpPeer:
-    """send_packet: takes IP packets for the chip. udp: port -> what answers a request, or None."""
+    """send_packet: takes IP packets for the chip. udp: port -> function that answers a request, or
+    None."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class IpPeer:
         self._identification = 0
 
     def packet(self, data: bytes) -> None:
-        """An IP packet of the chip."""
+        """Take an IP packet of the chip."""
         if len(data) < 20 or data[0] >> 4 != 4:
             return
         header_bytes, total = (data[0] & 15) * 4, int.from_bytes(data[2:4], "big")
@@ -85,7 +86,7 @@ class IpPeer:
             self._datagram(key, body)
 
     def pump(self, now_ms: int) -> None:
-        """Brings what the streams have to the chip. Call it often."""
+        """Send to the chip what the streams have. Call it often."""
         self._now_ms = now_ms
         if self.is_silent:
             return
@@ -95,13 +96,13 @@ class IpPeer:
                 self._resend(connection)
 
     def cut(self) -> None:
-        """Breaks every connection, with a reset to the chip."""
+        """Break every connection, with a reset to the chip."""
         for connection in list(self._connections.values()):
             self._answer(connection, RST | ACK)
             self._drop(connection)
 
     def forget(self) -> None:
-        """Closes every connection without a word: the chip was reset."""
+        """Close every connection silently: the chip was reset."""
         for connection in list(self._connections.values()):
             self._drop(connection)
 
@@ -125,11 +126,11 @@ class IpPeer:
                 return
             self._acknowledge(connection, acknowledged, window)
             self._take(connection, number, payload, flags)
-        elif payload and not flags & RST:  # of a connection that is no more
+        elif payload and not flags & RST:  # of a connection that no longer exists
             self._send_segment(key, acknowledged, number + len(payload), RST | ACK)
 
     def _accept(self, key: tuple, number: int, window: int, options: bytes) -> None:
-        if key in self._connections:  # the SYN again
+        if key in self._connections:  # a repeated SYN
             self._drop(self._connections[key])
         try:
             stream = self._open_stream(key[3])
@@ -153,7 +154,7 @@ class IpPeer:
 
     def _take(self, connection: _Connection, number: int, payload: bytes, flags: int) -> None:
         seen = connection.received - number & 0xFFFFFFFF
-        if seen >= 1 << 31:  # ahead of what we have: the chip sends again from there
+        if seen >= 1 << 31:  # ahead of what we have: the chip resends from there
             self._answer(connection, ACK)
             return
         fresh = payload[seen:]
@@ -170,7 +171,7 @@ class IpPeer:
             self._answer(connection, ACK)
 
     def _fill(self, connection: _Connection) -> None:
-        """As much as the chip's window takes."""
+        """Send as much as the chip's window accepts."""
         while not connection.is_finished:
             room = connection.window - len(connection.unacknowledged)
             if room <= 0:
@@ -239,7 +240,7 @@ class IpPeer:
 
 
 def _maximum_segment(options: bytes) -> int:
-    """The chip's maximum segment size, from the options of its SYN."""
+    """Returns the chip's maximum segment size, from the options of its SYN."""
     while options and options[0] != 0:
         if options[0] == 1:
             options = options[1:]

@@ -1,7 +1,8 @@
-"""The board's file system as a part of the flash image: made with files in it, and read back whole.
+"""The board's file system as a part of the flash image: created with files in it, and read back
+whole.
 
-Uses the unix MicroPython, whose littlefs is that of the port. Knows where the RPI_PICO build keeps
-it: the upper 1,408 KB of 2 MB.
+Uses the unix MicroPython, whose littlefs is the port's. Knows where the RPI_PICO build keeps the
+file system: in the upper 1,408 KB of 2 MB.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _run(job: str, image: Path, manifest: Path) -> subprocess.CompletedProcess:
 
 
 def make(files: dict[str, bytes]) -> bytes:
-    """The file system's BYTES. files: path on the board -> contents."""
+    """Returns the file system's BYTES. files: path on the board -> contents."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         entries = []
@@ -54,7 +55,8 @@ def make(files: dict[str, bytes]) -> bytes:
 
 
 def read(image: bytes) -> dict[str, bytes]:
-    """Every file of the file system in a flash image, or of a bare file system. Raises Damaged."""
+    """Returns every file of the file system in a flash image, or of a bare file system. Raises
+    Damaged."""
     with tempfile.TemporaryDirectory() as name:
         path, manifest = Path(name) / "image", Path(name) / "manifest"
         path.write_bytes(image[-BYTES:])
@@ -68,7 +70,8 @@ def read(image: bytes) -> dict[str, bytes]:
 
 
 def with_files(firmware: bytes, files: dict[str, bytes]) -> bytes:
-    """A flash image: the interpreter at its start, a file system with these files at its end."""
+    """Returns a flash image: the interpreter at its start, a file system with these files at its
+    end."""
     if len(firmware) > OFFSET:
         raise ToolError(
             f"the interpreter has {len(firmware)} bytes; the file system begins at {OFFSET}"

@@ -3,7 +3,7 @@
 make|read, image, manifest.
 
 manifest: JSON list of [path on the board, file on the host]. make: writes the image with these
-files. read: mounts the image, copies every file of it into files beside the manifest (0, 1, ...)
+files. read: mounts the image, copies each of its files into a file beside the manifest (0, 1, ...)
 and writes the list of them into the manifest.
 """
 

@@ -5,8 +5,7 @@
     .venv/bin/python host_tests/rigs/rp2040/long_run.py --only cuts --cuts 20 --seed 7
 
 `outpost flash` and mpremote over the board's USB port; power cuts at flash operations of the
-running main.py; cycles. Status 1 at the first thing that is wrong. A chain of cuts repeats by its
-seed.
+running main.py; cycles. Status 1 at the first fault. A chain of cuts is repeatable by its seed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from rp2040 import core, cuts, cycles, flashing, installed
 from rp2040.mqtt_peer import Violation
 
 CUTS = 300
-CUTS_A_CHAIN = 15  # a chain is one board's life; its end delivers all that it held
+CUTS_A_CHAIN = 15  # a chain is one board's life; at its end all held messages are delivered
 INTERVAL_MS = 150
 BLOCKS = 16
 WORKERS = 2
@@ -40,7 +39,7 @@ def say(text: str) -> None:
 
 
 def chain(seed: int, wanted: int, board: installed.Installed) -> cuts.Score:
-    """In a process of its own. Raises Violation, with the command that repeats it."""
+    """Run in a separate process. Raises Violation, with the command that repeats it."""
     life = cuts.Chain(board.started, board.files, board.fresh, seed)
     try:
         for _ in range(_MOST_TURNS_A_CUT * wanted):

@@ -25,7 +25,7 @@ class MemoryLink(UartLink):
     def __init__(self, chip: Chip, network: Network, collector: Collector) -> None:
         super().__init__(chip, network, now_s=lambda: 1_763_694_000 + chip.clock.nanos / 1e9)
         self.collector = collector
-        self._open = 0  # the socket that is connected, 0: none
+        self._open = 0  # the connected socket; 0: none
         self._answers: list[bytes] = []
         self._alarm = chip.clock.create_alarm(self._answer_now)
 

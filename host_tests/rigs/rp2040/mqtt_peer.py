@@ -1,9 +1,9 @@
-"""Broker and collector in one object, for runs without real servers: repeatable, no waiting.
+"""Broker and collector in one object, for runs without real servers: repeatable, without waiting.
 
-`receive(bytes)` takes what the board sent and returns what goes back. Keeps each first appearance
-of a message. With chances of its moods (a seeded random) it holds back confirmations and
-acknowledgements or ends the connection, so that the board's outbox fills and messages come again.
-Must not know: the chip, the link, flash.
+`receive(bytes)` takes what the board sent and returns the answer. Keeps the first occurrence of
+each message. With the probabilities of its moods (a seeded random generator) it holds back
+confirmations and acknowledgements or ends the connection, so that the board's outbox fills and
+messages are repeated. Must not know: the chip, the link, flash.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ CONNACK, PUBACK, SUBACK, PINGRESP = b"\x20\2\0\0", 0x40, 0x90, b"\xd0\0"
 
 
 class Violation(Exception):
-    """A message came that must not come, or in a place where it must not."""
+    """A message arrived that must not, or out of place."""
 
 
 @dataclass(slots=True)
 class Moods:
-    """Chances, each time it could: of no PUBACK, of no confirmation, of closing the connection."""
+    """Probabilities, each time: of no PUBACK, of no confirmation, of closing the connection."""
 
     no_puback: float = 0.0
     no_confirmation: float = 0.0
@@ -35,7 +35,7 @@ class Closed(Exception):
 
 @dataclass
 class Collector:
-    """messages: stream -> payloads, by number; each in the order of its first appearance."""
+    """messages: stream -> payloads, by number, each in the order of its first occurrence."""
 
     random: random.Random
     moods: Moods = field(default_factory=Moods)
@@ -105,7 +105,8 @@ class Collector:
         return answer
 
     def _keep(self, payload: bytes) -> None:
-        """The next number of its stream, or one that was here before, with the same contents."""
+        """Keep the next number of its stream, or check that a repeated one has the same
+        contents."""
         head = json.loads(payload)[0]
         stream, number = head["sid"], head["seq"]
         kept = self.messages.setdefault(stream, [])

@@ -1,4 +1,4 @@
-"""The board's outbox, read from outside: its pinned blocks, out of a flash image, in ring order.
+"""Reads the board's outbox from outside: its pinned blocks, from a flash image, in ring order.
 
 Uses the tools' own reader of outbox images. Knows the map of `boards/support/pinned.py`.
 """

@@ -1,9 +1,9 @@
 """How fast emulated time may run: as fast as it can, or at a multiple of real time.
 
-An idle chip would skip over the milliseconds in which a real server answers. So, with sources
-(things with fileno() and pump()), a sleep of the chip waits in select(): until the sleep's end in
-scaled real time, or until data come, which the chip then gets at that very moment.
-Must not know: what the sources are.
+An idle chip would skip the milliseconds in which a real server answers. So if there are sources
+(objects with fileno() and pump()), a sleep of the chip waits in select(): until the sleep's end in
+scaled real time, or until data arrive, which the chip then gets at that very moment. Must not know:
+what the sources are.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import time
 from rp2040.chip import Chip
 from rp2040.clock import CYCLES_PER_MS, HZ
 
-_BUSY_POLL = 2 * CYCLES_PER_MS  # how often the sources are looked at while the core is busy
-_MOST_BEHIND_S = 0.05  # time that the emulation lost is not made good beyond that
+_BUSY_POLL = 2 * CYCLES_PER_MS  # how often the sources are polled while the core is busy
+_MOST_BEHIND_S = 0.05  # lost time beyond that is not caught up
 
 
 class Pace:
-    """speed: seconds of the chip in a real second, at most. sources: may be changed at any time."""
+    """speed: seconds of the chip per real second, at most. sources: may be changed at any time."""
 
     def __init__(self, chip: Chip, sources: list, speed: float = 1.0) -> None:
         self.chip, self.sources, self.speed = chip, sources, speed
@@ -30,7 +30,7 @@ class Pace:
         self._real_s, self._cycle = time.monotonic(), self.chip.clock.cycles
 
     def _ahead_s(self, cycle: int) -> float:
-        """How long real time needs to get where the chip would be then."""
+        """Returns how long real time needs to reach the chip's time at that cycle."""
         wanted_s = (cycle - self._cycle) / HZ / self.speed
         ahead_s = wanted_s - (time.monotonic() - self._real_s)
         if ahead_s < -_MOST_BEHIND_S:
@@ -56,7 +56,8 @@ class Pace:
         select.select(self.sources, [], [], wait_s)
 
     def run(self, until: int, is_done=None) -> bool:
-        """Until is_done() (looked at every 2 ms of the chip's) or that cycle. Returns is_done()."""
+        """Run until is_done() (polled every 2 ms of the chip's time) or that cycle. Returns
+        is_done()."""
         clock = self.chip.clock
         while clock.cycles < until:
             self.chip.run(until=min(until, clock.cycles + _BUSY_POLL))
@@ -66,5 +67,5 @@ class Pace:
         return bool(is_done and is_done())
 
     def run_for(self, seconds: float, is_done=None) -> bool:
-        """That many seconds of the chip's time."""
+        """Run for that many seconds of the chip's time."""
         return self.run(self.chip.clock.cycles + int(seconds * HZ), is_done)

@@ -1,8 +1,8 @@
 """The far end of a PPP line: frames, link and address negotiation (RFC 1661, 1662, 1332). I/O-free.
 
-`receive()` takes what came over the line; IP packets go to `on_packet`, and what goes back to
-`output`. The chip gets the address 10.0.0.2, with 10.0.0.1 as its gateway and DNS server. This end
-only answers, so it needs no timer. Must not know: what is in the packets.
+`receive()` takes what came over the line; IP packets go to `on_packet`, and answers to `output`.
+The chip gets the address 10.0.0.2, with 10.0.0.1 as its gateway and DNS server. This end only
+answers, so it needs no timer. Must not know: the content of the packets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ACCEPTED = {
     IPCP: (_ADDRESS, _DNS),
 }
 _OURS = {LCP: bytes((_ASYNC_MAP, 6, 0, 0, 0, 0)), IPCP: bytes((_ADDRESS, 6)) + GATEWAY}
-_WANTED = {_ADDRESS: CHIP, _DNS: GATEWAY}  # what the chip's own options must say
+_WANTED = {_ADDRESS: CHIP, _DNS: GATEWAY}  # what the chip's own options must be
 
 
 def _fcs_table() -> list[int]:
@@ -63,7 +63,7 @@ class Ppp:
         return all(self._is_open.values())
 
     def send(self, packet: bytes) -> None:
-        """An IP packet for the chip."""
+        """Send an IP packet to the chip."""
         self._send(IP, packet)
 
     # --- frames -----------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Ppp:
             self._reply(protocol, _ECHO_REPLY, identifier, bytes(4) + options[4:])
 
     def _configure(self, protocol: int, identifier: int, options: bytes) -> None:
-        """A request comes at the start and after a reset of the chip: ours is due then, too."""
+        """A request comes at the start and after a reset of the chip, when ours is due, too."""
         if protocol == LCP:
             self._is_open = dict.fromkeys(self._is_open, False)
         self._reply(protocol, *self._judge(protocol, identifier, options))

@@ -1,8 +1,8 @@
-"""A UART of the chip with a network behind it that the port's own lwIP reaches: PPP, TCP, UDP.
+"""A UART of the chip with a network that the port's own lwIP reaches: PPP, TCP, UDP.
 
-Has the interface of uart_link.UartLink, so a Board takes it in that one's place; of `Network`, what
-stands for the radio is not looked at. TCP goes to the loopback address only. Must not know: what
-runs on the chip.
+Has the interface of uart_link.UartLink, so a Board accepts it instead. It ignores the fields of
+`Network` for the radio. TCP goes to the loopback address only. Must not know: what runs on the
+chip.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UART = 0
 
 
 class SocketStream:
-    """A TCP connection to a server on this machine; `selector` sees it."""
+    """A TCP connection to a server on this machine; `selector` watches it."""
 
     def __init__(self, port: int, selector: selectors.BaseSelector) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=5)
@@ -62,9 +62,9 @@ class SocketStream:
 
 
 class PppLine:
-    """fileno() for select, pump() to move what there is. open_stream: instead of servers here."""
+    """fileno() for select, pump() to move data. open_stream: used instead of servers here."""
 
-    is_real = True  # what it leads to lives in real time
+    is_real = True  # it leads to servers in real time
 
     def __init__(
         self,

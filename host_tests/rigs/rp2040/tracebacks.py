@@ -1,4 +1,4 @@
-"""Holds a traceback from a board against the sources: file, line and function."""
+"""Compares a traceback from a board with the sources: file, line and function."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Frame:
 
 
 def frames(text: str) -> list[Frame]:
-    """Of the last traceback in the text, outermost first."""
+    """Returns the frames of the last traceback in the text, outermost first."""
     last = text.replace("\r", "").rpartition("Traceback (most recent call last):")[2]
     return [Frame(file, int(line), function) for file, line, function in _FRAME.findall(last)]
 
 
 def misplaced(frame: Frame, roots: list[Path]) -> str:
-    """What is wrong; "" where a folder has that file and the line is in that function."""
+    """Returns what is wrong; "" if a folder has that file and the line is in that function."""
     paths = [root / frame.file for root in roots if (root / frame.file).is_file()]
     if not paths:
         return f"{frame}: no such file"

@@ -1,7 +1,7 @@
 """A UART of the chip (PL011) with its FIFOs, interrupts and the time that a byte takes on the line.
 
-rp2040py's own has no transmit FIFO and keeps its transmit interrupt raised, so a driver with a
-buffer never leaves its handler. `on_bytes` gets what the chip sends, `feed` queues what it is to
+rp2040py's own UART has no transmit FIFO and keeps its transmit interrupt raised, so a driver with a
+buffer never leaves its handler. `on_bytes` gets what the chip sends; `feed` queues what it will
 receive. Must not know: what the bytes mean.
 """
 
@@ -31,7 +31,7 @@ class Uart(BasePeripheral):
         super().__init__(rp2040, name)
         self.on_bytes: Callable[[bytes], None] | None = None
         self._irq = irq
-        self._line: deque[int] = deque()  # on its way to the chip
+        self._line: deque[int] = deque()  # in transit to the chip
         self._tx_alarm = rp2040.clock.create_alarm(self._sent_one)
         self._rx_alarm = rp2040.clock.create_alarm(self._received_one)
         self._timeout_alarm = rp2040.clock.create_alarm(self._timed_out)
@@ -62,14 +62,15 @@ class Uart(BasePeripheral):
     # --- the host's end ---------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Bytes for the chip, at the speed of the line, which waits while the FIFO is full."""
+        """Queue bytes for the chip, at the speed of the line, which waits while the FIFO is
+        full."""
         self._line.extend(data)
         if self._line and not self._rx_alarm.scheduled:
             self._rx_alarm.schedule(self._byte_ns())
 
     @property
     def unread(self) -> int:
-        """Bytes fed that the program has not taken yet."""
+        """Returns how many bytes the program has not taken yet."""
         return len(self._line) + len(self._rx)
 
     # --- the line ---------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ class Uart(BasePeripheral):
 
     def _received_one(self) -> None:
         if not self._registers[CR] & ENABLED:
-            self._line.popleft()  # nobody listens
+            self._line.popleft()  # no one listens
         elif len(self._rx) < FIFO_BYTES:
             self._rx.append(self._line.popleft())
             if len(self._rx) >= _LEVELS[self._registers[IFLS] >> 3 & 7]:

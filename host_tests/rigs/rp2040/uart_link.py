@@ -1,8 +1,8 @@
 """The host's end of the network at the chip's UART: frames of on_chip/rig_link.py to real sockets.
 
-TCP goes to the loopback address only, at the port that the board asks for, whatever its address.
-Names (DNS) and time (SNTP) are answered here. What of it works is switched by the fields of
-`Network`. Must not know: MQTT, the firmware.
+TCP goes to the loopback address only, at the port that the board requests, whatever its address.
+Names (DNS) and time (SNTP) are answered here. The fields of `Network` switch the parts on and off.
+Must not know: MQTT, the firmware.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _NTP_EPOCH = 2_208_988_800  # 1970 in seconds since 1900
 
 @dataclass(slots=True)
 class Network:
-    """What works just now. ports: of the board to ports here, where they differ."""
+    """What works at the moment. ports: the board's ports -> ports here, where they differ."""
 
     wifi: bool = True
-    broker: bool = True  # connects to it succeed; with False those there are cut
+    broker: bool = True  # connects to it succeed; False: existing connections are cut
     path: bool = True  # False: packets vanish, with no error
     names: bool = True
     time: bool = True
@@ -40,7 +40,7 @@ class Network:
 
 
 def dns_reply(question: bytes, address: bytes = b"\x7f\0\0\1") -> bytes:
-    """The answer to a query with one question: that address."""
+    """Returns the answer to a query with one question: that address."""
     head = question[:2] + b"\x81\x80\0\1\0\1\0\0\0\0"
     return head + question[12:] + b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + address
 
@@ -52,9 +52,9 @@ def ntp_reply(question: bytes, now_s: float) -> bytes:
 
 
 class UartLink:
-    """fileno() for select, pump() to move what there is. now_s: what the time server says."""
+    """fileno() for select, pump() to move data. now_s: the time server's time."""
 
-    is_real = True  # what it leads to lives in real time
+    is_real = True  # it leads to servers in real time
 
     def __init__(self, chip: Chip, network: Network, now_s=time.time) -> None:
         self._chip, self._uart, self._now_s = chip, chip.uarts[1], now_s
@@ -63,7 +63,7 @@ class UartLink:
         self._received = bytearray()
         self._sockets: dict[int, socket.socket] = {}
         self._datagrams: dict[int, int] = {}  # socket number -> port
-        self._waiting: dict[int, bytearray] = {}  # for a socket that takes no more just now
+        self._waiting: dict[int, bytearray] = {}  # for a socket that accepts no more at the moment
         self._join_alarm = chip.clock.create_alarm(self._joined)
         self._is_joined = False
         self.connects = self.from_chip_bytes = self.to_chip_bytes = 0
@@ -73,7 +73,7 @@ class UartLink:
         return self._selector.fileno()
 
     def reset(self) -> None:
-        """The chip was reset: as if the board had left the network without a word."""
+        """The chip was reset: it left the network silently."""
         for number in [*self._sockets]:
             self._drop(number)
         self._datagrams.clear()
@@ -166,7 +166,7 @@ class UartLink:
     # --- to the chip ------------------------------------------------------------------------------
 
     def provoke(self, kind: int, number: int = 0) -> None:
-        """CRASH or HANG of the program, the next time it looks at the network."""
+        """Provoke a CRASH or HANG of the program, the next time it uses the network."""
         self.tell(0, FAULT, bytes((kind, number)))
 
     def tell(self, number: int, operation: int, payload: bytes = b"") -> None:

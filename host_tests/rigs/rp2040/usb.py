@@ -1,8 +1,8 @@
 """The host's end of the chip's USB serial port: a console in the test, or a pseudo-terminal.
 
-rp2040py enumerates the device and knows its packets. It answers a poll without data by an empty
-packet, 100,000 times a second; here the answer is held until there are data, so that an idle chip
-sleeps. Must not know: the REPL, mpremote.
+rp2040py enumerates the device and knows its packets. It answers a poll without data with an empty
+packet, 100,000 times a second. Here the answer is held back until there are data, so that an idle
+chip sleeps. Must not know: the REPL, mpremote.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PACKET_BYTES = 64
 
 
 class Console:
-    """on_output: called with what the chip prints. send(): what is typed."""
+    """on_output: called with what the chip prints. send(): sends what is typed."""
 
     def __init__(self, chip: Chip, on_output: Callable[[bytes], None]) -> None:
         self._usb = chip.mcu.usb_ctrl
@@ -33,7 +33,7 @@ class Console:
         self._forget_device = self._usb.on_reset
         self._usb.on_reset = self._reset
         self._typed = bytearray()
-        self._asked = 0  # bytes that the chip is ready to take, 0: it is not
+        self._asked = 0  # bytes that the chip is ready to take; 0: it is not ready
         self.is_connected = False
         self.connections = 0
 
@@ -77,12 +77,12 @@ class Console:
 class Terminal:
     """A pseudo-terminal that another program opens as the board's port.
 
-    The other end is kept open here too, or its first close would end this one. fileno() for select;
-    pump() moves what there is. Output that nobody reads is dropped, as a real port does.
-    on_output: gets all of it.
+    The other end is kept open here too, because its first close would end this one. fileno() for
+    select; pump() moves data. Unread output is dropped, as by a real port. on_output: gets all of
+    it.
     """
 
-    is_real = True  # who reads it waits in real seconds
+    is_real = True  # its reader waits in real seconds
 
     def __init__(self, chip: Chip, on_output: Callable[[bytes], None] = lambda data: None) -> None:
         self._on_output = on_output

@@ -1,13 +1,13 @@
 """The part of CPython's `unittest` that Outpost's dual tests use, for MicroPython, whose unix build
 has none.
 
-The tests themselves know nothing of it: they import `unittest` and get CPython's there, this one
-here. The version on PyPI (`micropython-unittest`) cannot be installed by pip and is too old to have
-subTest and skip reasons.
+The tests do not know about it: under CPython `import unittest` gets CPython's, under MicroPython
+this one. The version on PyPI (`micropython-unittest`) cannot be installed by pip and is too old to
+have subTest and skip reasons.
 
 `run_module(name)` prints a traceback per failure, `SKIP <test>: <reason>` per skip, and at the end
-the one line `RESULT <passed> <failed> <skipped>` for host_tests/run_micropython.py. A test that
-fails in several subTests counts once.
+one line `RESULT <passed> <failed> <skipped>` for host_tests/run_micropython.py. A test that fails
+in several subTests counts once.
 """
 
 import gc
@@ -44,7 +44,7 @@ class _RaisesContext:
 
 
 class _SubTest:
-    """Notes a failure with its parameters and lets the test go on."""
+    """Records a failure with its parameters and lets the test continue."""
 
     def __init__(self, case, message, parameters):
         self.case = case
@@ -308,7 +308,7 @@ def _run_class(case_class, result):
         outcome = case._run()
         result.add(case.id(), outcome)
         case = None
-        gc.collect()  # what one test leaves must not make the next one run out of memory
+        gc.collect()  # what one test leaves must not exhaust the memory of the next one
     case_class.tearDownClass()
 
 
@@ -324,7 +324,7 @@ def _run_classes(module, module_name, verbose):
 
 
 def run_module(module_name, verbose=False):
-    """Imports and runs one test module, then leaves the interpreter: 1 where a test failed."""
+    """Imports and runs one test module, then exits: 1 if a test failed."""
     _run_classes(__import__(module_name), module_name, verbose)
 
 

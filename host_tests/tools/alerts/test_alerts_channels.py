@@ -73,7 +73,7 @@ def test_a_webhook_gets_json_with_a_text_and_the_alert(tmp_path):
     assert "text" not in document and document["dropped"] == 2
     first, last = document["content"].splitlines()
     assert first.startswith("kitchen\\r\\nBcc: all@example.org\\x1b[2J: temperature 9.5 °C")
-    assert last == "2 older alerts are not told: too many waited"
+    assert last == "2 older alerts are not sent: too many were waiting"
 
 
 def test_a_webhook_of_text_gets_the_text_alone(tmp_path):
@@ -101,7 +101,7 @@ def test_https_verifies_the_certificate_or_sends_nothing(tmp_path, pems):
 
 @pytest.mark.parametrize(
     ("code", "says"),
-    [(302, "it is elsewhere now"), (401, "is the token"), (404, "is the url right?"),
+    [(302, "it has moved"), (401, "is the token"), (404, "is the url right?"),
      (500, "HTTP 500 Internal Server Error")],
 )  # fmt: skip
 def test_a_refusal_is_a_failure_and_no_redirect_is_followed(code, says, tmp_path):
@@ -152,9 +152,9 @@ def test_a_peer_that_hangs_trickles_or_refuses_is_given_up(tmp_path, monkeypatch
     """A read has its bound, and the whole attempt too."""
     monkeypatch.setattr(channels, "STEP_S", 0.3)
     monkeypatch.setattr(channels, "ALL_S", 1.0)
-    for talk, says in ((lambda _link: time.sleep(5), "no whole answer in time"),
-                       (trickle, "no whole answer in time"),
-                       (nonsense, "no HTTP")):  # fmt: skip
+    for talk, says in ((lambda _link: time.sleep(5), "no complete answer in time"),
+                       (trickle, "no complete answer in time"),
+                       (nonsense, "not HTTP")):  # fmt: skip
         port = raw_server(talk)
         assert says in failure(
             one_channel(tmp_path, f'[[webhook]]\nurl = "http://127.0.0.1:{port}"')
@@ -162,7 +162,7 @@ def test_a_peer_that_hangs_trickles_or_refuses_is_given_up(tmp_path, monkeypatch
         if talk is not trickle:
             continue
         secret(tmp_path, "smtp.txt", PASSWORD)
-        assert "no whole answer" in failure(letter_box(tmp_path, port, tmp_path, ca=False))
+        assert "no complete answer" in failure(letter_box(tmp_path, port, tmp_path, ca=False))
     port = children.free_port()
     made = one_channel(tmp_path, f'[[webhook]]\nurl = "http://127.0.0.1:{port}"')
     assert failure(made) == "nothing listens there"

@@ -144,7 +144,7 @@ def test_a_receiver_that_is_down_for_an_hour_gets_all_in_one_message_when_it_is_
     receiver.trouble = "nothing listens there"
     begins(kept, clock, "the next one")
     assert made.step() == 15, "it begins again at the first distance"
-    assert said[0].endswith("not sent: nothing listens there; tried again")
+    assert said[0].endswith("not sent: nothing listens there; trying again")
     assert len([line for line in said if "not sent" in line]) < 8, "the same again is folded"
     assert ": sent after " in said[-2]
     assert [pause_s(n) for n in (1, 2, 3, 9, 10_000)] == [15, 30, 60, 3600, 3600]
@@ -210,7 +210,7 @@ def test_too_many_that_wait_drop_the_oldest_and_say_so(place, monkeypatch):
     begins(kept, clock, *(f"alert {n:02}" for n in range(25)))
     made.step()
     assert receiver.sent[0].title == "alert 15 (and 9 more)"
-    assert receiver.sent[0].text.endswith("15 older alerts are not told: too many waited")
+    assert receiver.sent[0].text.endswith("15 older alerts are not sent: too many were waiting")
     begins(kept, clock, "alert 26")
     made.step()
     assert "older" not in receiver.sent[1].text
@@ -253,7 +253,7 @@ def test_a_full_disk_delays_no_alert(place, monkeypatch):
 def test_the_status_names_what_is_wrong_and_what_waits(place, capsys):
     folder, wish, clock = place
     words = ["alerts", "status", str(folder)]
-    assert cli.main(words) == 0 and "nothing was looked at yet" in capsys.readouterr().out
+    assert cli.main(words) == 0 and "nothing was checked yet" in capsys.readouterr().out
     kept = stored(folder, wish)
     begins(kept, clock)
     assert cli.main(words) == 0
@@ -278,7 +278,7 @@ def test_a_damaged_file_is_put_aside_and_a_second_teller_is_refused(place):
     kept = stored(folder, wish, said)
     assert "alerts.state.json.bad" in said[0] and (folder / "alerts.state.json.bad").exists()
     assert kept.ledger.told == {}
-    with pytest.raises(store.ToolError, match="another page tells these alerts"):
+    with pytest.raises(store.ToolError, match="another page sends these alerts"):
         stored(folder, wish)
 
 

@@ -32,7 +32,7 @@ def loaded(folder, text):
 def test_the_example_is_good_and_each_line_of_it_that_is_commented_out_too(tmp_path, capsys):
     assert cli.main(["alerts", "example"]) == 0
     text = capsys.readouterr().out
-    with pytest.raises(ToolError, match="is the example's; put an address of your own"):
+    with pytest.raises(ToolError, match="is that of the example; replace CHANGE-ME"):
         loaded(tmp_path, text)
     text = text.replace("CHANGE-ME", "own")
     made = loaded(tmp_path, text)
@@ -79,37 +79,37 @@ for = "90s"
     [
         ("", "alerts.toml: no channel: add [[webhook]]"),
         (HOOK, "alerts.toml: no rule: add [attention]"),
-        ("a = ", "no TOML at end of document"),
+        ("a = ", "not valid TOML at end of document"),
         (HOOK + HOOK + RULE, "webhook hooks.example is there twice"),
-        ("most_per_our = 3\n" + HOOK + RULE, "most_per_our: no such key; is most_per_hour meant?"),
+        ("most_per_our = 3\n" + HOOK + RULE, "our: no such key; did you mean most_per_hour?"),
         ("most_per_hour = 0\n" + HOOK + RULE, "most_per_hour: 0: a number from 1 to 1000"),
         ("[webhook]\nurl = 'http://x'\n" + RULE, "webhook: may repeat: write [[webhook]]"),
         ("webhook = [3]\n" + RULE, "[[webhook]] 1: a table is needed"),
         ("[[webhook]]\n" + RULE, "[[webhook]] 1: url: give url, or url_file"),
-        ("[[webhook]]\nurl = 'ftp://x'\n" + RULE, "url: no address of a webhook"),
-        ("[[webhook]]\nurl = 'https://x:99999/'\n" + RULE, "url: no address of a webhook"),
+        ("[[webhook]]\nurl = 'ftp://x'\n" + RULE, "url: not the address of a webhook"),
+        ("[[webhook]]\nurl = 'https://x:99999/'\n" + RULE, "url: not the address of a webhook"),
         ("[[webhook]]\nurl = 'https://me:pw@x/'\n" + RULE, "url: has a user or password"),
         ("[[webhook]]\nurl = 'https://x/ä'\n" + RULE, "write it as %20"),
         (HOOK + "token_file = 'none.txt'\n" + RULE, "none.txt: No such file"),
         (HOOK + "token_file = 'open.txt'\n" + RULE, "chmod 600"),
         (HOOK + "token_file = 'empty.txt'\n" + RULE, "empty.txt is empty; its first line"),
-        (HOOK + "token_file = 'umlaut.txt'\n" + RULE, "beyond ASCII"),
+        (HOOK + "token_file = 'umlaut.txt'\n" + RULE, "not ASCII"),
         ("[[webhook]]\nurl = 'http://x/'\ntoken_file = 'smtp.txt'\n" + RULE, "in plain text"),
         (HOOK + "ca_file = 'smtp.txt'\n" + RULE, "ca_file: ", ),
         (HOOK + "body = 'xml'\n" + RULE, """body: 'xml': "json", "text\""""),
         (HOOK + "body = 'text'\ntext_key = 'x'\n" + RULE, 'body: "text" has no keys'),
-        (HOOK + "more = {a = 1}\n" + RULE, "more: texts by their names"),
-        (HOOK + "urls = 'x'\n" + RULE, "[[webhook]] 1: urls: no such key; is url meant?"),
+        (HOOK + "more = {a = 1}\n" + RULE, "more: a table of strings"),
+        (HOOK + "urls = 'x'\n" + RULE, "[[webhook]] 1: urls: no such key; did you mean url?"),
         (MAIL.replace("host", "hast") + RULE, "[[email]] 1: host: missing"),
         (MAIL + "security = 'none'\n" + RULE, "for a server on this machine"),
         (MAIL.replace('user = "me"', "") + RULE, "user and password_file go together"),
-        (MAIL.replace("you@example.org", "you") + RULE, "to: 'you': no address; write name@host"),
+        (MAIL.replace("you@example.org", "you") + RULE, "to: 'you': not an address; write name"),
         (MAIL.replace('"me@example.org"\nto', '"a@b\\nBcc: c@d"\nto') + RULE, "from: "),
         (MAIL + "port = 0\n" + RULE, "port: 0: a number from 1 to 65535"),
         ("[[command]]\nrun = ['no-such']\n" + RULE, "run: no-such: no such program"),
         ("[[command]]\nrun = []\n" + RULE, "run: empty"),
-        (HOOK + "[attention]\nfor = 5\n", "[attention]: for: 5: a span of time is needed"),
-        (HOOK + "[attention]\nfor = '5 minutes'\n", "a span of time is needed"),
+        (HOOK + "[attention]\nfor = 5\n", "[attention]: for: 5: a duration is needed"),
+        (HOOK + "[attention]\nfor = '5 minutes'\n", "a duration is needed"),
         (HOOK + "[attention]\nleave_out = ['silnt']\n", "leave_out: 'silnt': known: lost, "),
         (HOOK + "[[silence]]\n", "[[silence]] 1: longer_than: missing"),
         (HOOK + "[[silence]]\nlonger_than = '1s'\n", "at least 10 seconds"),
@@ -117,7 +117,7 @@ for = "90s"
         (HOOK + "[[reading]]\nabove = 1\n", "sensor: missing"),
         (HOOK + "[[reading]]\nsensor = 'x'\nabove = true\n", "above: True: a number"),
         (HOOK + "[[reading]]\nsensor = 'x'\nabove = nan\n", "above: nan: a number"),
-        (HOOK + "[[reading]]\nsensor = 'x'\nabove = 1\nbelow = 2\n", "no value between is well"),
+        (HOOK + "[[reading]]\nsensor = 'x'\nabove = 1\nbelow = 2\n", "no value between them is"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_with_its_key_and_what_to_do(text, says, tmp_path):

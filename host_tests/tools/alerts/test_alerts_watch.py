@@ -32,7 +32,7 @@ class House:
         self.folder, self.clock, self.told, self.trouble = folder, Clock(), [], ""
         self.writer = Writer(folder / "log")
         self.path = toml(folder, text)
-        self.collected, self.free = True, 10 << 30
+        self.collected, self.free, self.failed_jobs = True, 10 << 30, {}
         self.said = []
         monkeypatch.setattr(shutil, "disk_usage", lambda _path: Usage(0, 0, self.free))
         monkeypatch.setattr(watch, "_RECENT_S", 600.0)
@@ -77,7 +77,7 @@ class House:
 
     def look(self):
         self.follower.turn()
-        self.fleet.is_collected = self.collected
+        self.fleet.is_collected, self.fleet.failed_jobs = self.collected, self.failed_jobs
         self.fleet.look(at_once=True)
         self.alerts.turn()
         for courier in self._couriers:
@@ -186,11 +186,11 @@ def test_while_the_collector_stores_nothing_no_board_is_silent(house):
     home.works(600, "kitchen", "a1")
     home.collected = False
     home.passes(5 * HOUR_S, 60)
-    assert home.take() == [("begin", "collector: none stores what comes")]
+    assert home.take() == [("begin", "collector: no collector stores what arrives")]
     home.collected = True
     home.passes(HOUR_S, 60)
     # they have their two hours, and the page's own rule told them silent after its time
-    assert ("end", "collector: none stores what comes") in home.told
+    assert ("end", "collector: no collector stores what arrives") in home.told
     assert not [text for _, text in home.told if "nothing for" in text]
 
 
@@ -303,6 +303,19 @@ def test_a_disk_that_gets_full_is_told_also_when_nothing_can_be_written(house, m
     assert [state for state, _ in home.take()] == ["end"]
 
 
+def test_a_job_that_fails_is_told_and_its_end(house):
+    home = house()
+    home.failed_jobs = {"tables": "status 2: no room"}
+    home.passes(600)
+    assert home.take() == [("begin", "the job tables failed: status 2: no room")]
+    home.failed_jobs = {"tables": "status 2: less room"}
+    home.passes(600)
+    assert home.take() == [], "it is the same trouble, in other words"
+    home.failed_jobs = {}
+    home.passes(600)
+    assert [state for state, _ in home.take()] == ["end"]
+
+
 def test_collector_and_disk_can_be_left_out(house):
     home = house(ALL + 'leave_out = ["collector", "disk"]\n')
     home.free, home.collected = 0, False
@@ -333,7 +346,7 @@ def test_a_fault_in_a_look_stops_neither_the_page_nor_the_next_look(house, monke
 
     home.alerts.turn = turn
     home.alerts._run()
-    assert len(turns) == 5 and len([one for one in home.said if "tried again" in one]) == 1
+    assert len(turns) == 5 and len([one for one in home.said if "trying again" in one]) == 1
 
 
 # --- Readings ---

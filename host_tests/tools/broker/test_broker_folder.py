@@ -94,7 +94,7 @@ def test_a_credentials_object_does_not_show_its_password(fleet):
 def test_a_repetition_changes_nothing(outpost, fleet):
     before = contents(fleet)
     assert "nothing to do" in init(outpost)
-    assert "was there already" in outpost("add", "kitchen")[1]
+    assert "exists already" in outpost("add", "kitchen")[1]
     after = contents(fleet)
     # `add` gives the broker the same password again, with another salt
     changed = {name for name in before if before[name] != after[name]}
@@ -143,7 +143,7 @@ def test_certificates_of_ones_own_are_taken_and_not_replaced(outpost, tmp_path):
     assert (fleet / "server" / "server.pem").read_text() == own.certificate
     assert not (fleet / "ca.key").exists()
     status, _, err = outpost("init", "--host", "other.home")
-    assert status == 2 and "certificates were given" in err
+    assert status == 2 and "certificates are your own" in err
     assert (fleet / "server" / "server.pem").read_text() == own.certificate
 
 
@@ -156,7 +156,7 @@ def test_certificates_of_ones_own_are_taken_and_not_replaced(outpost, tmp_path):
         ("ca.pem", "own.pem", "other.key", "is not the key of --cert"),
         ("other.pem", "own.pem", "own.key", "has not signed --cert"),
         ("two.pem", "own.pem", "own.key", "holds 2 certificates, and a board takes one"),
-        ("text.pem", "own.pem", "own.key", "text.pem: no PEM file; convert it"),
+        ("text.pem", "own.pem", "own.key", "text.pem: not a PEM file; convert it"),
     ],
 )
 def test_given_certificates_that_do_not_go_together_change_nothing(
@@ -195,7 +195,7 @@ def test_a_chain_is_taken_and_the_authority_goes_without_its_comment(outpost, fl
 def test_credentials_without_a_certificate_trust_nobody(fleet, ca):
     path = fleet / "boards" / "kitchen.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"ca": ca}))
-    with pytest.raises(ToolError, match="key 'ca' is no certificate"):
+    with pytest.raises(ToolError, match="key 'ca' is not a certificate"):
         credentials.find(fleet, "board", "kitchen").tls()
 
 
@@ -234,16 +234,16 @@ def test_who_is_in_the_folder_and_not_at_the_broker_is_told(outpost, fleet):
     status, out, _ = outpost("list")
     assert status == 1
     assert "unknown to the broker" in next(one for one in out.splitlines() if "cellar" in one)
-    assert "without credentials here" in next(one for one in out.splitlines() if "kitchen" in one)
+    assert "has no credentials here" in next(one for one in out.splitlines() if "kitchen" in one)
 
 
 @pytest.mark.parametrize(
     "words, says",
     [
-        (("add", "a/b"), "is no name"),
-        (("add", "collectors"), "taken by the broker's own use"),
-        (("add", "admin"), "taken by the broker's own use"),
-        (("add", "collector-1"), "the name of a collector already"),
+        (("add", "a/b"), "is not a valid name"),
+        (("add", "collectors"), "reserved for the broker's own use"),
+        (("add", "admin"), "reserved for the broker's own use"),
+        (("add", "collector-1"), "already the name of a collector"),
         (("revoke", "nobody"), "no board 'nobody'; there: kitchen"),
         (("revoke", "collector-1"), "'collector-1' is a collector, not a board: `outpost broker"),
         (("revoke", "--monitor", "kitchen"), "'kitchen' is a board, not a monitor: `outpost "),
@@ -376,8 +376,9 @@ def test_a_field_of_broker_json_that_cannot_be_used_is_named(outpost, fleet, key
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("", "no JSON"), ("{", "no JSON"), ("[" * 100_000, "no JSON"), ("[]", "a JSON object"),
-        ("7", "a JSON object"), ("\xff", "no JSON"), ('{"hosts": ["a"]}', "key 'port' is missing"),
+        ("", "not valid JSON"), ("{", "not valid JSON"), ("[" * 100_000, "not valid JSON"),
+        ("[]", "a JSON object"), ("7", "a JSON object"), ("\xff", "not valid JSON"),
+        ('{"hosts": ["a"]}', "key 'port' is missing"),
     ],
 )  # fmt: skip
 def test_what_is_no_broker_json_is_told(outpost, fleet, text, said):
@@ -396,10 +397,10 @@ def test_an_unknown_key_of_broker_json_is_named(outpost, fleet):
 @pytest.mark.parametrize(
     "key, value, said",
     [
-        ("host", "", "no address"), ("host", "192.168.1..10", "no address"),
-        ("port", True, "no <class 'int'>"), ("port", 65536, "no address"),
-        ("user", "\ud800", "no text for MQTT"), ("password", "a\0", "no text for MQTT"),
-        ("client_id", "x" * 65536, "no text for MQTT"), ("ca", "\ud800", "no text for MQTT"),
+        ("host", "", "not an address"), ("host", "192.168.1..10", "not an address"),
+        ("port", True, "not a number"), ("port", 65536, "not an address"),
+        ("user", "\ud800", "not a text for MQTT"), ("password", "a\0", "not a text for MQTT"),
+        ("client_id", "x" * 65536, "not a text for MQTT"), ("ca", "\ud800", "not a text for MQTT"),
         ("topic_prefix", "a/#", "a topic without"), ("topic_prefix", "", "a topic without"),
     ],
     ids=lambda one: repr(one)[:20],
@@ -414,5 +415,5 @@ def test_a_field_of_credentials_that_cannot_be_used_is_named(fleet, key, value, 
 def test_credentials_that_are_nested_without_end_are_none(tmp_path):
     path = tmp_path / "x.json"
     path.write_text("[" * 100_000)
-    with pytest.raises(ToolError, match="no credentials file of this version"):
+    with pytest.raises(ToolError, match="not a credentials file of this version"):
         credentials.load(path, "monitor")

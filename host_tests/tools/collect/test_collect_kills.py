@@ -140,6 +140,7 @@ def show(boards, count):
     )
 
 
+@pytest.mark.long
 def test_one_collector_killed_at_random_moments(tmp_path, mosquitto):
     with at_work(tmp_path, mosquitto) as (collectors, boards):
         highest = play(boards, collectors, random.Random(SEED))
@@ -148,6 +149,7 @@ def test_one_collector_killed_at_random_moments(tmp_path, mosquitto):
     show(boards, count)
 
 
+@pytest.mark.long
 def test_the_broker_killed_at_random_moments(tmp_path, mosquitto):
     """It forgets what it queued, and may forget that we subscribed: the boards send again what was
     not confirmed."""
@@ -166,6 +168,7 @@ def test_the_broker_killed_at_random_moments(tmp_path, mosquitto):
     show(boards, count)
 
 
+@pytest.mark.long
 def test_three_collectors_of_a_group_killed_at_random_moments(tmp_path, mosquitto):
     names, options = ("c1", "c2", "c3"), ("--share", "fleet")
     with at_work(tmp_path, mosquitto, names, options) as (collectors, boards):

@@ -152,6 +152,7 @@ def sealed(collector):
     return list(collector.directory.glob("*.seg"))
 
 
+@pytest.mark.long
 def test_sigterm_under_load_ends_within_seconds_and_leaves_nothing_half_done(tmp_path, mosquitto):
     packets = load_of(30_000)
     with Process(tmp_path, mosquitto.port) as collector:

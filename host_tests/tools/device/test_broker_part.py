@@ -65,7 +65,7 @@ def test_the_name_comes_from_a_boards_file(fleet, written):
         ({"device_id": "cellar"}, ".", "no board 'cellar' there; make it with `outpost broker add"),
         ({"device_id": "cellar"}, "boards/kitchen.json", "the credentials are those of 'kitchen'"),
         ({}, "collectors/collector-1.json", "these are of a collector, and a board's are needed"),
-        ({}, "broker.json", "no credentials file of this version"),
+        ({}, "broker.json", "not a credentials file of this version"),
         ({}, "nothing.json", "cannot be read"),
     ],
 )

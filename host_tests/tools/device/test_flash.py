@@ -202,6 +202,7 @@ def test_dry_run_changes_nothing(rig):
     wait_for(lambda: rig.starts[-1] == "main", "its program again")
 
 
+@pytest.mark.long
 def test_old_files_of_ours_go_and_the_users_stay(rig, tmp_path):
     assert rig.outpost("flash", "--no-link") == 0
     (tmp_path / "x.py").write_text("raise SystemExit\n")
@@ -239,7 +240,7 @@ def test_a_flash_is_a_time_before_which_no_update_is_taken(monkeypatch, made_s, 
     assert plan.read_record(todo.copy[plan.RECORD].decode()).made_s == expected_s
 
 
-@pytest.mark.parametrize("name", ["main.py", "board.py"])
+@pytest.mark.parametrize("name", ["main.py", pytest.param("board.py", marks=pytest.mark.long)])
 def test_a_program_of_the_users_own_is_not_overwritten(name, rig, tmp_path):
     (tmp_path / name).write_text("print('mine')\n")
     rig.mpremote("cp", tmp_path / name, f":{name}")
@@ -283,6 +284,7 @@ for room in ("/outpost/", "/station/", "/support/"):
 """
 
 
+@pytest.mark.long
 def test_a_board_with_the_former_build_is_taken_over(rig):
     """Which had fewer files, as several modules came into one, and other bytes in all of them."""
     board = rig.tree / "boards" / "RIG" / "board.py"
@@ -317,6 +319,7 @@ with open("/outpost/installed.json", "w") as file:
 """
 
 
+@pytest.mark.long
 def test_modules_that_moved_to_another_room_are_not_left_behind(rig):
     """A board that was flashed when all modules were in /outpost: a stale one would be imported by
     whoever still names it.
@@ -338,6 +341,7 @@ def test_modules_that_moved_to_another_room_are_not_left_behind(rig):
     assert rig.is_whole()
 
 
+@pytest.mark.long
 def test_in_the_shared_folders_what_flash_wrote_goes_and_what_the_user_wrote_stays(rig, tmp_path):
     """/station and /support may be names of the user's folders, too."""
     assert rig.outpost("flash", "--no-link") == 0, rig.err
@@ -356,7 +360,9 @@ def test_in_the_shared_folders_what_flash_wrote_goes_and_what_the_user_wrote_sta
     assert {"/support/mine.py", "/support/mine.mpy", "/station/mine.txt"} <= found
 
 
-@pytest.mark.parametrize("path", ["/support/wifi.py", "/support/wifi.mpy"])
+@pytest.mark.parametrize(
+    "path", ["/support/wifi.py", pytest.param("/support/wifi.mpy", marks=pytest.mark.long)]
+)
 def test_a_module_of_the_users_in_a_shared_folder_is_not_overwritten(path, rig, tmp_path):
     (tmp_path / "mine.py").write_text("x = 2\n")
     rig.mpremote("mkdir", ":support")
@@ -375,6 +381,7 @@ def test_a_module_of_the_users_in_a_shared_folder_is_not_overwritten(path, rig, 
 SLOW = "import rig, time\nrig.state['flash'].chip.on_operation = lambda: time.sleep_ms(12)"
 
 
+@pytest.mark.long
 def test_pinning_that_takes_longer_than_an_answer_may_is_waited_for_line_by_line(rig):
     """The limit is scaled: 2 s, and pinning takes 3 (on an RP2040: 10 s, and 10.1)."""
     assert rig.outpost("flash", "--no-link") == 0, rig.err
@@ -390,6 +397,7 @@ def test_pinning_that_takes_longer_than_an_answer_may_is_waited_for_line_by_line
     assert steps == [(done, 64) for done in range(4, 65, 4)]
 
 
+@pytest.mark.long
 def test_a_slow_board_is_flashed_with_the_defaults(rig):
     rig.order_slow_flash(5)
     assert (
@@ -444,6 +452,7 @@ def test_progress_without_a_terminal_is_lines_now_and_then(capsys, monkeypatch):
 # --- Cut off ---
 
 
+@pytest.mark.long
 def test_killed_at_random_and_repeated(rig):
     """SIGKILL of `outpost flash`, at a random moment from the first byte on; the board is then
     flashed, and whole.
@@ -481,6 +490,7 @@ def change_all(tree, number):  # noqa: F811
         )
 
 
+@pytest.mark.long
 def test_power_cut_at_random_and_repeated(rig):
     """Power off in the middle of a program or an erase of the flash, left half done."""
     chance = random.Random(SEED + 1)

@@ -81,6 +81,7 @@ def sources():
     }
 
 
+@pytest.mark.long
 def test_mpremote_by_hand_as_the_page_says(rig):
     lines = lines_with(PAGE, "mpremote ")
     by_hand = [line for line in lines if " cp " in line]
@@ -148,7 +149,7 @@ def test_the_page_names_the_mip_packages():
 
 
 @pytest.mark.parametrize("package", MIP)
-@pytest.mark.parametrize("way", ["http", "file"])
+@pytest.mark.parametrize("way", ["http", pytest.param("file", marks=pytest.mark.long)])
 def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
     """The real `mpremote mip install` of each by itself; its modules import with nothing else on
     the board.
@@ -164,6 +165,7 @@ def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
     assert package != "package.json" or sorted(wanted) == sorted(sources())
 
 
+@pytest.mark.long
 def test_what_mip_installed_does_not_stand_in_the_way_of_flash(tmp_path, tree):  # noqa: F811
     """/outpost comes before /lib/outpost on a board's path. Sources and compiled files together
     need more than a Pico W's filesystem."""

@@ -22,6 +22,7 @@ ATTIC = '{driver = "bme280", name = "attic", scl = 5, sda = 4}'
 BATTERY = '{driver = "battery", pin = 26}'
 DOOR = '{driver = "digital", name = "door", pin = 7, invert = 1}'
 BED = '{driver = "soil", name = "bed", pin = 27}'
+AIR = '{driver = "mhz19", name = "air", tx = 8, rx = 9}'
 FOUR = (ATTIC, BATTERY, DOOR, BED)
 
 pytestmark = pytest.mark.timeout(600)
@@ -55,6 +56,7 @@ def drivers_of(rig):
     return sorted(path for path in rig.hashes() if path.startswith("/sensors/"))
 
 
+@pytest.mark.long
 def test_an_own_sensor_and_three_ready_ones_as_the_page_says(rig, tmp_path):
     need_mosquitto()
     wire(rig, bme280=0x76, millivolts={"26": 1920, "27": 1500})
@@ -115,9 +117,10 @@ def test_each_fault_is_shown_with_what_to_do_and_the_others_go_on(rig):
         assert found[name].startswith("failed: ") and says in found[name], found[name]
     assert found["battery"] == "voltage 3.838 V, level 49 %EL" and found["count"] == "1"
     wire(rig)
-    path = settings(rig, ATTIC)
+    path = settings(rig, ATTIC, AIR)
     assert rig.outpost("flash", "--settings", path, "--no-link") == 1
     assert "nothing answers on its bus: check power, ground" in rows(rig)["attic"]
+    assert "that its tx goes to pin 9 and its rx to pin 8" in rows(rig)["air"]
     words = ["--no-link", "--messages", "1", "--seconds", "1"]
     assert rig.outpost("selftest", *words) == 1
     assert re.search(r"^sensors +fail .*attic: failed: no answer", rig.out, re.MULTILINE)
@@ -181,7 +184,7 @@ def test_a_file_of_ones_own_comes_before_ours(tmp_path):
 
 def test_every_ready_driver_compiles_and_says_what_it_takes():
     names = sensor_drivers.names()
-    assert len(names) == 10
+    assert len(names) == 17
     for name in names:
         driver = sensor_drivers.find(name, None)
         assert driver.readings and driver.built("armv6m")[0] == f"/sensors/{name}.mpy"

@@ -66,6 +66,7 @@ def test_the_modules_come_with_the_setting_and_stay_with_the_outbox(rig, tmp_pat
     assert len({message.stream for message in found}) == 1
 
 
+@pytest.mark.long
 def test_provision_brings_them_to_a_board_of_the_same_version(
     rig, tmp_path, mosquitto, monkeypatch
 ):

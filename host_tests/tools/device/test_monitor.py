@@ -117,6 +117,7 @@ def test_what_has_no_end_of_line_is_shown_all_the_same(tmp_path, capsys):
     assert max(map(len, text.splitlines())) < 16_000
 
 
+@pytest.mark.long
 def test_a_crash_is_shown_with_its_reason(rig, tmp_path):
     flash(rig)
     rig.mpremote(

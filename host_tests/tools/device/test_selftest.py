@@ -134,6 +134,7 @@ def test_a_broker_that_is_not_there_and_a_crash_are_told_without_a_secret(rig):
     no_secret_in(shown)
 
 
+@pytest.mark.long
 def test_a_board_that_is_cut_off_in_the_middle_leaves_a_report_all_the_same(rig, monkeypatch):
     flash(rig)
     run = live_run.run
@@ -150,6 +151,7 @@ def test_a_board_that_is_cut_off_in_the_middle_leaves_a_report_all_the_same(rig,
     no_secret_in(shown)
 
 
+@pytest.mark.long
 def test_without_a_link_the_rest_is_tried(rig):
     flash(rig)
     assert rig.outpost("selftest", *SHORT, "--no-link") == 0, rig.out
@@ -172,6 +174,7 @@ def test_an_outbox_that_cannot_be_opened_does_not_stop_the_other_checks(rig):
     )
 
 
+@pytest.mark.long
 def test_a_board_whose_loop_takes_heap_fails(rig):
     board = rig.tree / "boards" / "RIG" / "board.py"
     idle = "        time.sleep_ms(_IDLE_MS)"

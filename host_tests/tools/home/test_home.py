@@ -19,7 +19,7 @@ import pytest
 from collector_process import wait_until
 from home_run import Board, Home
 from outpost_tools import cli
-from outpost_tools.common import children
+from outpost_tools.common import children, job_notes
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.home import jobs as jobs_module
@@ -39,6 +39,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 def test_killed_at_random_moments_nothing_is_lost_and_it_goes_on_where_it_was(tmp_path):
     """The whole group by SIGKILL; then each child of it; then its orderly end."""
     home, moments = Home(tmp_path), random.Random(SEED)
@@ -165,6 +166,31 @@ def test_a_job_that_failed_runs_again_without_anything_new(tmp_path):
         jobs.turn()
     assert done.read_text() == "x\n" * 3 and not job.again
     assert [line.split(" in ")[0].split(":")[1] for line in said] == [" failed (status 1)", " done"]
+
+
+def test_a_failed_job_is_noted_until_it_succeeds_also_over_a_restart(tmp_path):
+    """Nobody saw it but who read the output of `outpost run`."""
+    mended = tmp_path / "mended"
+    job = [["sh", "-c", f"test -e {mended} || {{ echo no room; exit 2; }}"]]
+
+    def jobs(*names):
+        said = []
+        due = [Job(name, 1e9, lambda: list(job), first_s=0) for name in names]
+        made = Jobs(due, tmp_path, said.append)
+        wait_until(lambda: made.turn() or len(said) >= len(names))
+
+    jobs("tables", "export")
+    wanted = {"tables": "status 2: no room", "export": "status 2: no room"}
+    assert job_notes.read(tmp_path) == wanted
+    mended.touch()
+    jobs("tables")  # an export that is not wished any more has not failed
+    assert job_notes.read(tmp_path) == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"tables": 1}', "[" * 100_000, "\0"])
+def test_a_note_that_is_none_of_ours_says_nothing(text, tmp_path):
+    (tmp_path / "failed.json").write_text(text)
+    assert job_notes.read(tmp_path) == {}
 
 
 def test_a_job_with_nothing_to_do_is_asked_again_soon(tmp_path, monkeypatch):

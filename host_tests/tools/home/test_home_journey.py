@@ -120,7 +120,7 @@ def provisioned(newcomer, board):
     newcomer.writes("kitchen.toml", 'device_id = "kitchen"\nmode = "collector"\ninterval_ms = 200')
     to = f"provision --board {RIGS / 'rig_board'} --credentials home/broker"
     newcomer.types(f"{to} --port /dev/ttyACM99 kitchen.toml", 2, "outpost devices")
-    newcomer.types(f"{to} --prot {board.port} kitchen.toml", 2, "--prot: is --port meant?")
+    newcomer.types(f"{to} --prot {board.port} kitchen.toml", 2, "--prot: did you mean --port?")
     newcomer.types(f"{to} --port {board.port} kitchn.toml", 2, "kitchn.toml: cannot be read")
     newcomer.types(
         f"{to}/boards/attic.json --port {board.port} kitchen.toml", 2, "those of 'attic'"

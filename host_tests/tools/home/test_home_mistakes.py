@@ -94,7 +94,7 @@ def test_wrong_arguments_of_the_collector_are_told_at_once(tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(["run", home, "--collect=--quite"])
     assert stopped.value.code == 2
-    assert "unrecognized arguments: --quite; --quite: is --quiet meant?" in capsys.readouterr().err
+    assert "arguments: --quite; --quite: did you mean --quiet?" in capsys.readouterr().err
     assert cli.main(["run", home, "--credentials", str(tmp_path / "fleet")]) == 2
     assert "fleet: cannot be read: No such file" in capsys.readouterr().err
     assert not (tmp_path / "home").exists()

@@ -12,10 +12,11 @@ import pytest
 
 from collector_process import wait_until
 from live_server import Writer, payload
+from outpost_tools.common import job_notes
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import Frame, encode_frame
 from outpost_tools.common.segments import SegmentWriter, open_segments, sealed_segments
-from outpost_tools.live import board, fleet, follow, history
+from outpost_tools.live import board, fleet, follow, history, page
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 
@@ -283,6 +284,16 @@ def test_segments_deleted_under_it_and_numbers_that_begin_again(tmp_path, writer
     fresh.store("a", ("x", "", 6))
     read_all(follower, made)
     assert newest(made, "a", "x") == 6
+
+
+def test_a_job_that_failed_is_on_the_page_with_its_reason(tmp_path, writer):
+    writer.store("a", ("x", "", 1))
+    job_notes.write(tmp_path, {"tables": "status 2: <no room>"})
+    made = Fleet()
+    read_all(Follower(tmp_path / "log", made, history_bytes=MIB, jobs=tmp_path), made)
+    assert "The job tables of <code>outpost run</code> failed: status 2: &lt;no room&gt;." in (
+        page.head(made)
+    )
 
 
 def test_the_newest_segment_is_there_before_the_history(tmp_path, writer):

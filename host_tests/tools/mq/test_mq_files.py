@@ -36,7 +36,7 @@ def bridge(tmp_path, monkeypatch, capfd):
 def test_a_position_that_is_none_is_told(bridge, tmp_path, text):
     (tmp_path / "position.json").write_bytes(text.encode("latin-1"))
     status, err = bridge("--lines", "out.jsonl")
-    assert status == 2 and "position.json holds no position" in err
+    assert status == 2 and "position.json contains no position" in err
 
 
 @pytest.mark.parametrize("data", [b"a = 'x'\nb", b"\x00\xff\n\x01", b"{\n}", b"[1]\n"])
@@ -44,7 +44,7 @@ def test_a_position_that_is_none_is_told(bridge, tmp_path, text):
 def test_a_file_of_something_else_is_not_cut(bridge, tmp_path, option, data):
     (tmp_path / "mine").write_bytes(data)
     status, err = bridge(option, "mine", *(["--files", "out"] if option == "--refused" else []))
-    assert status == 2 and "mine: holds something else than JSON lines" in err
+    assert status == 2 and "mine: contains something other than JSON lines" in err
     assert (tmp_path / "mine").read_bytes() == data
 
 
@@ -57,7 +57,7 @@ def test_what_a_torn_write_left_is_cut(bridge, tmp_path):
 
 def test_what_is_no_file_is_told(bridge):
     status, err = bridge("--lines", "/dev/full")
-    assert status == 2 and "/dev/full: no file" in err
+    assert status == 2 and "/dev/full: not a regular file" in err
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_only_parts_of_messages_are_removed(bridge, tmp_path):
 
 def test_a_text_that_is_no_utf_8_is_told(capfd):
     assert cli.main(["mq", "build", "--topic", "a", "--text", "\udcff"]) == 2
-    assert "--text: no UTF-8" in capfd.readouterr().err
+    assert "--text: not UTF-8" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["json", "raw"])
@@ -127,7 +127,7 @@ def test_the_position_in_another_log_is_told_and_nothing_is_skipped(
     write_log(tmp_path / "log", [b"4"] * segments_of_it, 2)
     before = (tmp_path / "out.jsonl").read_bytes()
     status, err = bridge("--lines", "out.jsonl")
-    assert status == 2 and "position.json is of another log than log" in err
+    assert status == 2 and "position.json belongs to another log than log" in err
     assert (tmp_path / "out.jsonl").read_bytes() == before
     assert bridge("--lines", "out.jsonl", "--position", "its")[0] == 0
     assert (tmp_path / "out.jsonl").read_bytes().count(b"\n") == 3 + segments_of_it

@@ -177,7 +177,7 @@ def test_export_leaves_them(here, capsys):
 def test_give_up_wants_a_number_and_yes(here, capsys):
     before = (here / "flash.img").read_bytes()
     for words, expected in (
-        (["--number", 5], "say --yes"),
+        (["--number", 5], "confirm with --yes"),
         (["--yes"], "--number N or --all"),
         (["--number", 99, "--yes"], "there are 4, 5, 6"),
     ):

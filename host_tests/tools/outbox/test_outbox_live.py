@@ -230,10 +230,10 @@ def test_a_board_without_outpost(micropython, folder, capsys):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (None, "the board's settings are bad: settings.json: not found"),
+        (None, "the board's settings are invalid: settings.json: not found"),
         (
             '{"broker_host": "x"}',
-            "the board's settings are bad: settings.json: key 'device_id' is missing",
+            "the board's settings are invalid: settings.json: key 'device_id' is missing",
         ),
     ],
 )
@@ -330,4 +330,4 @@ def test_one_source(words, folder, capsys):
 
 
 def test_save_keeps_what_is_there(folder, capsys):
-    assert "is there already" in refused(capsys, folder / "nothing", "--save", "flash.img")
+    assert "exists already" in refused(capsys, folder / "nothing", "--save", "flash.img")

@@ -66,6 +66,7 @@ def exported(text):
     return [json.loads(line)["seq"] for line in text.splitlines()]
 
 
+@pytest.mark.long
 def test_a_lost_pin_is_told_what_it_held_is_saved_and_a_new_outbox_made(rig, capsys):
     rig.mpremote("exec", "import os; os.remove('/outbox/0005.pin')")
     status, out, err = outbox(capsys, "health", "--live", rig.port)
@@ -85,6 +86,7 @@ def test_a_lost_pin_is_told_what_it_held_is_saved_and_a_new_outbox_made(rig, cap
     assert status == 0 and "sound" in out
 
 
+@pytest.mark.long
 def test_after_its_folder_is_gone_the_board_refuses_and_raw_saves_all(rig, capsys):
     before = outbox(capsys, "export", "--live", rig.port, "--json-lines", "-")[1]
     rig.mpremote("exec", FORGET)

@@ -62,6 +62,7 @@ class Watcher(threading.Thread):
             raise self.faults[0]
 
 
+@pytest.mark.long
 def test_five_engines_read_rightly_while_runs_and_compactions_go_on(spark, tmp_path):
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     truth, count = Counter(), 4

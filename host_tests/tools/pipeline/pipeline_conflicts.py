@@ -3,6 +3,8 @@
 import json
 import shutil
 
+import pytest
+
 import patient_job
 import series_writer
 from ground_truth import START_MS
@@ -63,6 +65,7 @@ def test_a_number_with_other_contents_is_kept_and_told_whenever_it_comes(spark, 
     assert quarantine.replay(tables_dir, "conflict") == (0, 4)  # their number has not become free
 
 
+@pytest.mark.long
 def test_of_several_collectors_the_message_received_first_is_in_silver_also_when_it_comes_later(
     spark, tmp_path
 ):
@@ -119,6 +122,7 @@ def expected_of(rows) -> list[tuple]:
     ]
 
 
+@pytest.mark.long
 def test_a_series_that_comes_again_with_fewer_samples_is_a_repeat_whichever_came_first(
     spark, tmp_path
 ):

@@ -163,6 +163,7 @@ def test_compaction_leaves_a_file_a_day_and_the_same_rows(clockless):
     assert contents(tables_dir, *tables.ALL) == before
 
 
+@pytest.mark.long
 def test_gold_over_runs_and_compactions_is_that_of_one_batch(spark, clockless, tmp_path):
     """Late rows of windows that are there, copies, and a message that comes with others."""
     log, tables_dir, _ = clockless
@@ -176,6 +177,7 @@ def test_gold_over_runs_and_compactions_is_that_of_one_batch(spark, clockless, t
     assert contents(tables_dir, *names) == contents(tmp_path / "tables", *names)
 
 
+@pytest.mark.long
 def test_first_times_that_several_batches_of_a_round_bring_are_counted_once(spark, tmp_path):
     log, names = tmp_path / "log", (*tables.GOLD_TABLES, "totals", "readings")
     put(log, *(message(n, boot, up=n) for boot, n in ((1, 0), (1, 1), (2, 10), (2, 11))))
@@ -189,6 +191,7 @@ def test_first_times_that_several_batches_of_a_round_bring_are_counted_once(spar
     assert contents(tmp_path / "three", *names) == contents(tmp_path / "one", *names)
 
 
+@pytest.mark.long
 def test_a_clock_with_a_lower_number_moves_what_was_placed_by_another(spark, tmp_path):
     """Numbers 0 to 4 have no clock; 6 has one, and 5, which comes later, one of another day."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
@@ -269,6 +272,7 @@ def test_a_replay_killed_between_segment_and_list_is_not_done_twice(evolved, tmp
     assert quarantine.reasons(tables_dir)["not JSON"] == 0
 
 
+@pytest.mark.long
 def test_segments_go_when_every_reader_has_committed_them_and_runs_go_on(spark, tmp_path):
     log, first, second = tmp_path / "log", tmp_path / "first", tmp_path / "second"
     for n in range(3):

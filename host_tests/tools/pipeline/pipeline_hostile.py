@@ -83,6 +83,7 @@ def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spar
     assert len(days_of(tables_dir)) == 4  # three, and that of no time
 
 
+@pytest.mark.long
 def test_gold_places_by_the_rule_of_the_tables(spark, tmp_path):
     """The same, with the clocks known only after the readings were written."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"

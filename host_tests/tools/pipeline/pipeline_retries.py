@@ -87,6 +87,7 @@ def test_what_stays_ends_the_run_at_once(made, tmp_path, monkeypatch):
     assert not any("No space" in line for line in made.said)
 
 
+@pytest.mark.long
 def test_a_worker_that_starts_too_late_is_tried_again_at_once(made, tmp_path, monkeypatch):
     """In whichever step of a round: no step has a retry of its own."""
     put(tmp_path / "log", message(0, 1, bt=T0))

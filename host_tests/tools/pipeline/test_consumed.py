@@ -64,7 +64,7 @@ def test_older_segments_copied_in_are_named_counted_and_not_deleted(log, made):
     for _ in range(2):
         troubles.tell(said.append)
     (line,) = said
-    assert line.startswith(f"{log / 'a'}: 3 segments, 1 to 3, came after later ones")
+    assert line.startswith(f"{log / 'a'}: 3 segments, 1 to 3, arrived after later ones")
     assert f"move them to a folder of their own, as {log / 'a'}-older" in line
     assert troubles.count == 1 and line in status.text(status.collect(log, made))
     assert troubles.summary == f"done, but: {line}"  # `outpost run` shows the last line

@@ -107,7 +107,7 @@ def test_it_is_the_ground_truth_row_for_row(big, capfd, monkeypatch):
         said = capfd.readouterr().err
         copies = big.copies - len(big.rows) // 2
         assert f"{len(big.rows):,} readings" in said and f"{copies:,} of them copies" in said
-        assert "3 frames are no messages" in said and "2  not JSON" in said
+        assert "3 frames are not valid messages" in said and "2  not JSON" in said
 
 
 def test_the_rows_stand_as_in_the_log_or_by_time(big):
@@ -318,7 +318,7 @@ def test_devices_metrics_and_times(tmp_path, capfd):
     since, until = ("--since", "2025-11-21T05:00+01:00"), ("--until", "2025-11-21T06:00")
     assert found("--device", "kitchen", *since, *until) == [("kitchen", 1), ("kitchen", 2)]
     assert found("--device", "kitchen", "--since", "2025-11-22") == []
-    assert "the newest is of 2025-11-21T08:00:00Z" in capfd.readouterr().err
+    assert "the newest is from 2025-11-21T08:00:00Z" in capfd.readouterr().err
     assert found("--device", "attic") == [] and found("--metric", "x") == []
     said = capfd.readouterr().err
     assert "no message of attic in the log" in said and "no reading of these metrics" in said
@@ -329,7 +329,7 @@ def test_devices_metrics_and_times(tmp_path, capfd):
     ("options", "says"),
     [
         (["--since", "yesterday"], "--since yesterday: not a date or time"),
-        (["--last", "24"], "--last 24: not a span"),
+        (["--last", "24"], "--last 24: not a duration"),
         (["--last", "1h", "--since", "2026-01-01"], "give one of them"),
         (["--since", "2026-01-02", "--until", "2026-01-02"], "--until is not after --since"),
         (["--columns", "time,volts"], "no column 'volts'; there are device"),

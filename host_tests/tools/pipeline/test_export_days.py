@@ -154,7 +154,7 @@ def test_the_command_writes_the_files_and_names_what_does_not_fit(place, capfd):
     said = capfd.readouterr().err
     assert "1 files written" in said and "1 readings" in said
     assert numbers(place) == {day(0): [1]}
-    for more, why in ((["--since", "2026-01-01"], "not with --since"),):
+    for more, why in ((["--since", "2026-01-01"], "does not go with --since"),):
         args = cli.build_parser("export").parse_args([*words, str(place[1]), *more])
         with pytest.raises(ToolError, match=why):
             args.func(args)

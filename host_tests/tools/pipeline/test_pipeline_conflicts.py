@@ -247,6 +247,7 @@ def silver_of(batches: list[list[list[dict]]]) -> list[tuple]:
     return sorted((chr(int(row["value"])), row["name"]) for row in found)
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(SAID, st.sets(st.integers(1, 5)))
 def test_parts_and_others_in_their_order_are_the_same_in_silver_in_any_batches(found, cuts):
@@ -256,6 +257,7 @@ def test_parts_and_others_in_their_order_are_the_same_in_silver_in_any_batches(f
     assert silver_of(batches) == silver_of([messages])
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(SAID.map(lambda found: found[:2]))
 def test_two_messages_are_the_same_in_silver_in_any_order(found):

@@ -194,7 +194,7 @@ def test_a_device_and_what_is_old_can_be_deleted(silver):
 def test_a_day_of_deletion_that_a_power_cut_left_empty_is_told(silver):
     upkeep.delete_before(silver.parent, datetime.date(2025, 11, 22))
     (silver.parent / "deleted-before").write_text("")
-    with pytest.raises(ToolError, match="deleted-before: no day, .* write the first day"):
+    with pytest.raises(ToolError, match="deleted-before: not a date, .* write the first day"):
         tables.deleted_before(silver.parent)
 
 
@@ -268,7 +268,7 @@ def test_a_checkpoint_that_a_power_cut_left_empty_files_in_is_mended(silver):
     checkpoint.repair(silver.parent)
     assert left(place) == [[".0.crc", "0"], []]  # batch 0 comes again, and silver has it
     (place / "offsets" / "0").write_text("")
-    with pytest.raises(ToolError, match="offsets/0 is empty: .* made again from the segments"):
+    with pytest.raises(ToolError, match="offsets/0 is empty: .* recreated from the segments"):
         checkpoint.repair(silver.parent)
     assert left(place) == [[".0.crc", "0"], []]
     (place / "metadata").write_text("")

@@ -64,6 +64,7 @@ def plain(found: pa.Table) -> list[str]:
     return sorted(map(str, found.to_pylist()))
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.integers(0, 20), st.integers(0, 20))
 def test_totals_add_up_to_those_of_all_readings(rows, first, second):
@@ -92,6 +93,7 @@ def test_a_message_that_begins_with_a_text_has_a_latency():
     assert summaries.latency(found)["count"].to_pylist() == [1]
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(ROWS)
 def test_readings_that_get_their_time_later_add_it_to_the_totals(rows):

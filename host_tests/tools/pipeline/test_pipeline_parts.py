@@ -89,6 +89,7 @@ def model(batches: list[pa.Table]) -> tuple[dict, dict, dict]:
     return kept, copies, more
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(st.lists(ROWS, max_size=4))
 def test_the_state_over_batches_is_that_of_plain_sets(parts):
@@ -122,6 +123,7 @@ def test_the_state_over_batches_is_that_of_plain_sets(parts):
         )
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=3))
 def test_times_do_not_depend_on_how_messages_fall_into_batches(parts):

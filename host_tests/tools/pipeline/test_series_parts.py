@@ -99,6 +99,7 @@ def said_in(rows: pa.Table) -> list[tuple]:
     return sorted(zip(*columns, strict=True))
 
 
+@pytest.mark.long
 def test_what_an_erase_leaves_of_a_released_record_is_a_repeat_in_any_order(tmp_path):
     pairs = [pair for size in range(420, 620, 20) for pair in sent_twice(size)]
     assert pairs, "no record came again with fewer samples"
@@ -121,6 +122,7 @@ def with_cells_erased(image: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.long
 def test_what_an_erase_leaves_is_the_first_samples_whatever_cells_it_has_changed():
     """So of two parts of one record one has the other, also where a cell that an erase has left
     between 0 and 1 reads as another value in the next boot."""

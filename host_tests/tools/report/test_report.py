@@ -164,7 +164,7 @@ def test_the_first_lines_say_what_to_conclude(tables_dir):
     html = text_of(rendered(tables_dir))
     assert "1 of 2 devices needs attention:</span> <span>✕ lost messages: 1<" in html
     assert (
-        "<b>20</b>lost for good" in html
+        "<b>20</b>lost permanently" in html
         and "<b>7</b>sent twice" in html
         and "<b>3</b>quarantined" in html
     )
@@ -672,7 +672,7 @@ def test_files_of_other_days_are_not_even_looked_at(month, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--last", "24"], "--last 24: not a span of time; write 90m, 24h or 7d, or `all`"),
+        (["--last", "24"], "--last 24: not a duration; write 90m, 24h or 7d, or `all`"),
         (["--since", "yesterday"], "--since yesterday: not a date or time"),
         (["--until", "2025-13-01"], "--until 2025-13-01: not a date or time"),
         (["--since", "2025-11-21", "--last", "7d"], "--last and --since: give one of them"),
@@ -689,7 +689,7 @@ def test_a_bad_range_is_named(month, tmp_path, capsys, options, words):
 def test_a_range_without_readings_says_so(month, tmp_path, capsys):
     line = ["report", "--tables", str(month), "--out", str(tmp_path / "r.html")]
     assert cli.main([*line, "--since", "2026-01-01"]) == 0
-    assert "no reading of that time; --last all" in capsys.readouterr().err
+    assert "no reading in that time; --last all" in capsys.readouterr().err
     html = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "No reading has a time at 2026-01-01 00:00:00 UTC or later." in html
     assert order_of(html) == ["board-1"]
@@ -748,7 +748,7 @@ def test_a_sensor_that_fails_needs_attention(tmp_path):
     make(tmp_path / "t", [device_row("b"), device_row("c")], rows)
     html = rendered(tmp_path / "t")
     assert order_of(html) == ["b", "c"] and "⌁ soil: no answer<" in html
-    assert "⌁ sensors that fail: 1" in html and "look at the wires" in html
+    assert "⌁ sensors that fail: 1" in html and "check the wires" in html
     assert series_of(html)["metrics"] == [["load", ""]]
 
 

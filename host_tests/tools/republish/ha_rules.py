@@ -20,6 +20,7 @@ SENSOR = {
 CLASS_UNITS = {
     "apparent_power": {"VA"},
     "battery": {"%"},
+    "carbon_dioxide": {"ppm"},
     "current": {"A", "mA"},
     "data_size": {"bit", "B", "kB", "KiB", "MB", "MiB"},
     "distance": {"km", "m", "cm", "mm", "mi", "nmi", "yd", "in"},
@@ -30,6 +31,9 @@ CLASS_UNITS = {
     "illuminance": {"lx"},
     "irradiance": {"W/m²", "BTU/(h⋅ft²)"},
     "ph": {None},
+    "pm1": {"µg/m³"},
+    "pm10": {"µg/m³"},
+    "pm25": {"µg/m³"},
     "power": {"W", "kW", "MW", "GW", "TW"},
     "pressure": {"Pa", "hPa", "kPa", "bar", "cbar", "mbar", "mmHg", "inHg", "psi"},
     "reactive_power": {"var"},

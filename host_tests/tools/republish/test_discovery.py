@@ -19,9 +19,32 @@ def described(name="kitchen", state="", **sensors):
     return topic, discovery.payload(board, TOPICS)
 
 
-@pytest.mark.parametrize("unit", [*units.KINDS, None, "", "ppm", "S/m"])
+@pytest.mark.parametrize("unit", [*units.KINDS, None, "", "1/min", "S/m"])
 def test_every_unit_is_one_that_its_class_has(unit):
     ha_rules.check(*described(x=unit))
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "kind", "shown"),
+    [
+        ("scd4x_co2", "ppm", "carbon_dioxide", "ppm"),
+        ("co2", "ppm", "carbon_dioxide", "ppm"),
+        ("voc", "ppm", None, "ppm"),
+        ("pms5003_pm1", "ug/m3", "pm1", "µg/m³"),
+        ("air_pm25", "ug/m3", "pm25", "µg/m³"),
+        ("air_pm10", "ug/m3", "pm10", "µg/m³"),
+        ("dust", "ug/m3", None, "µg/m³"),
+        ("co2", "Cel", "temperature", "°C"),
+        ("bh1750", "lx", "illuminance", "lx"),
+        ("ina219_current", "A", "current", "A"),
+        ("ina219_power", "W", "power", "W"),
+    ],
+)
+def test_the_class_of_a_unit_that_several_things_have_follows_from_the_name(
+    name, unit, kind, shown
+):
+    (found,) = ha_rules.check(*described(**{name: unit}))["components"].values()
+    assert (found.get("device_class"), found["unit_of_measurement"]) == (kind, shown)
 
 
 @pytest.mark.parametrize(

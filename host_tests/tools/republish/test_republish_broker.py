@@ -285,7 +285,7 @@ def test_a_board_that_is_retired_is_forgotten(made, capsys):
         world.until(lambda: watcher.is_available("kitchen") and watcher.values("kitchen"))
         words = ["--credentials", str(made.folder), "--home-assistant", "--retire", "kitchen"]
         assert cli.main(["republish", *words]) == 0
-        assert "kitchen: taken away, with 2 sensors" in capsys.readouterr().out
+        assert "kitchen: removed, with 2 sensors" in capsys.readouterr().out
         world.until(lambda: not watcher.last[TOPICS.available("kitchen")])
         world.until(lambda: "kitchen" not in world.republisher.newest.boards)
         mine = [t for t in watcher.last if "kitchen" in t]

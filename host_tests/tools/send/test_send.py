@@ -207,8 +207,8 @@ def test_who_may_not_send_is_told(broker, capsys):
     "words, said",
     [
         (["dance"], "known: report, restart"),
-        (["report", "now"], "is no command"),
-        (["set"], "is no command"),
+        (["report", "now"], "is not a command"),
+        (["set"], "is not a command"),
         (["set", "interval_ms"], "give KEY=VALUE"),
         (["set", "interval_ms=soon"], "key 'interval_ms' must be a whole number"),
         (["set", "colour=red"], "unknown key 'colour'"),

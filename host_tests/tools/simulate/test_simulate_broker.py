@@ -97,6 +97,7 @@ def test_more_than_the_default_queue_is_kept_for_an_absent_subscriber(broker):
     disconnect(publisher)
 
 
+@pytest.mark.long
 def test_each_publishers_order_is_kept_for_an_absent_subscriber(broker):
     """amqtt lets what is new overtake what is queued."""
     received = []

@@ -1,8 +1,8 @@
-"""One attempt to send a message: by webhook, by e-mail, to a command. Nothing is sent but to what
-the user named: no redirect is followed, no proxy asked. TLS verifies, or nothing is sent.
+"""One attempt to send a message: by webhook, by e-mail, to a command. Messages go only to what the
+user named: no redirect is followed, no proxy is used. TLS must verify, or nothing is sent.
 
-A failure says what and why, and no secret: neither path nor query of a URL, no password, and
-nothing of what the peer answers to a password.
+A failure says what failed and why, but contains no secret: neither path nor query of a URL, no
+password, and nothing that the peer answers to a password.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from outpost_tools.alerts.recipients import Channel, Command, Email, Webhook
 from outpost_tools.alerts.text import Message
 from outpost_tools.common.visible import visible
 
-STEP_S = 15.0  # without a byte
-ALL_S = 45.0  # of the whole attempt
+STEP_S = 15.0  # the longest wait for a byte
+ALL_S = 45.0  # the limit of the whole attempt
 _MOST_ANSWER = 200
 
 
 class Failed(Exception):
-    """In words, for people."""
+    """The reason in words, for people."""
 
 
 def send(channel: Channel, message: Message) -> str:
-    """What is to be said of it though it was sent; "" most times. Raises Failed."""
+    """Returns a note about a message that was sent; usually "". Raises Failed."""
     if isinstance(channel, Webhook):
         return _post(channel, message)
     if isinstance(channel, Email):
@@ -88,7 +88,7 @@ def _body(hook: Webhook, message: Message) -> tuple[str, bytes]:
 def _refusal(status: int) -> str:
     name = http.client.responses.get(status, "")
     if 300 <= status < 400:
-        return f"HTTP {status} {name}: it is elsewhere now; write the new address in the url"
+        return f"HTTP {status} {name}: it has moved; write the new address in the url"
     if status in (401, 403):
         return f"HTTP {status} {name}: is the token, or the secret part of the url, right?"
     if status == 404:
@@ -104,7 +104,7 @@ def _mail(email: Email, message: Message) -> str:
     try:
         with within(ALL_S, lambda: getattr(made[0], "sock", None) if made else None) as is_late:
             return _talk(email, message, made)
-    except OSError as error:  # smtplib's own are such
+    except OSError as error:  # smtplib's own errors are subclasses
         raise Failed(_why_no_mail(email, error, is_late=is_late())) from None
     finally:
         for one in made:
@@ -120,7 +120,7 @@ def _why_no_mail(email: Email, error: OSError, *, is_late: bool) -> str:
         return "the server lacks STARTTLS or a way to log in; see security"
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         code, text = next(iter(error.recipients.values()))
-        return f"no address of `to` is taken: {_answer(email, code, text)}"
+        return f"no address of `to` is accepted: {_answer(email, code, text)}"
     if isinstance(error, smtplib.SMTPResponseException):
         return _answer(email, error.smtp_code, error.smtp_error)
     return _why(error, is_late=False)
@@ -133,13 +133,13 @@ def _talk(email: Email, message: Message, made: list[smtplib.SMTP]) -> str:
     if email.login is not None:
         smtp.login(*email.login)
     refused = smtp.send_message(_letter(email, message), email.sender, list(email.to))
-    with suppress(OSError):  # it is sent
+    with suppress(OSError):  # the message is sent already
         smtp.quit()
-    return f"not taken: {', '.join(refused)}" if refused else ""
+    return f"not accepted: {', '.join(refused)}" if refused else ""
 
 
 def _smtp(email: Email, made: list[smtplib.SMTP]) -> smtplib.SMTP:
-    """Connected. `made` has it before it connects: the deadline wants its socket."""
+    """A connection. It is put into `made` before it connects: the deadline needs its socket."""
     base = smtplib.SMTP_SSL if email.security == "tls" else smtplib.SMTP
 
     class Bounded(base):
@@ -157,7 +157,7 @@ def _letter(email: Email, message: Message) -> EmailMessage:
     letter["From"], letter["To"] = email.sender, ", ".join(email.to)
     letter["Date"] = formatdate(localtime=True)
     letter["Message-ID"] = f"<{message.id}@{email.sender.rpartition('@')[2]}>"
-    letter["Auto-Submitted"] = "auto-generated"  # no answer of an absence comes back
+    letter["Auto-Submitted"] = "auto-generated"  # suppresses absence notes
     letter.set_content(message.text)
     return letter
 
@@ -192,7 +192,7 @@ def _run(command: Command, message: Message) -> str:
 
 
 def _end(child: subprocess.Popen) -> None:
-    """With all that it started."""
+    """Kill it together with its child processes."""
     if child.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -201,7 +201,7 @@ def _end(child: subprocess.Popen) -> None:
 
 def _why(error: Exception, *, is_late: bool) -> str:
     if is_late or isinstance(error, TimeoutError):
-        return "no whole answer in time"
+        return "no complete answer in time"
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there"
     if isinstance(error, socket.gaierror):
@@ -211,5 +211,5 @@ def _why(error: Exception, *, is_late: bool) -> str:
     if isinstance(error, ssl.SSLError):
         return "no TLS there; see security, or the url"
     if isinstance(error, http.client.HTTPException):
-        return "its answer is no HTTP"
+        return "its answer is not HTTP"
     return getattr(error, "strerror", None) or "the connection ended before an answer"

@@ -1,7 +1,7 @@
-"""What is wrong now, beside readings: silence, what needs attention on the live page, and what is
-wrong with the house: collector, disk, log. Pure: a look at the fleet, whose lock the caller holds.
+"""What is wrong now, besides readings: silence, what needs attention on the live page, and problems
+of the house: collector, disk, log, jobs. Pure: it looks at the fleet, whose lock the caller holds.
 
-Silence counts from when we watched: boards that could not reach us were not silent.
+Silence counts from when we began to watch: boards that could not reach us were not silent.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from outpost_tools.live.fleet import Fleet
 
 LOW_BYTES = 200 << 20
 _ENOUGH_BYTES = 250 << 20
-# A board tells what does not change with every 64th message: before it has, nothing is over.
+# A board sends its constant values with every 64th message: before that, no problem is over.
 _TELLS_ALL = 64
-# Keys: a topic's level has no slash, so a board's name has none.
+# In keys: a level of a topic has no slash, so a board's name has none.
 _ATTENTION, _HOUSE = "attention/", "house/"
 _DISK = f"{_HOUSE}disk"
 _SILENT = ("silence", "silent")  # kinds
-# They happened, and do not end.
+# These happened once, and have no end.
 _EVENTS = ("lost", "twins", "restored", "takeover", "refused", "cut")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """since_ms: we watch since then. collector: what is wrong with it. free: bytes on its disk;
-    None: not known."""
+    """since_ms: we have watched since then. collector: what is wrong with it. free: bytes on its
+    disk; None: not known."""
 
     fleet: Fleet
     now_ms: int
@@ -46,7 +46,7 @@ class View:
 
 @dataclass
 class Found:
-    """held: keys of which nothing can be said now; what was told of them stays."""
+    """held: keys that cannot be judged now; what was reported for them stays."""
 
     conditions: dict[str, Condition] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)
@@ -71,13 +71,13 @@ def look(view: View, settings: Settings, ledger: Ledger) -> Found:
 
 
 def over(told: Told) -> str:
-    """Its end in words."""
+    """The end of a problem in words."""
     is_heard = told.kind in _SILENT
     return f"{told.board}: heard again" if is_heard else told.text
 
 
 def _names(fleet: Fleet, patterns: tuple[str, ...]) -> Iterator[str]:
-    """Boards that sent something, and those that are named and have not."""
+    """Boards that have sent something, and those that are named but have not."""
     yield from (name for name in fleet.boards if fits(name, patterns))
     for pattern in patterns:
         if not re.search(r"[*?\[]", pattern) and pattern not in fleet.boards:
@@ -85,7 +85,7 @@ def _names(fleet: Fleet, patterns: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_silent(view: View, seen_ms: int, longer_s: float) -> bool:
-    """Only while we watched. What was told before is held until the board is heard."""
+    """Only while we watched. What was reported stays until the board is heard."""
     return view.now_ms - max(seen_ms, view.since_ms) > longer_s * 1000
 
 
@@ -138,6 +138,10 @@ def _house(view: View, rule: Attention, ledger: Ledger) -> dict[str, Condition]:
         )
     if view.log:
         found[f"{_HOUSE}log"] = Condition("log", "", f"log: {view.log}", wait_s=rule.wait_s)
+    for name, why in view.fleet.failed_jobs.items():
+        found[f"{_HOUSE}job/{name}"] = Condition(
+            "job", "", f"the job {name} failed: {why}", wait_s=rule.wait_s
+        )
     limit = _ENOUGH_BYTES if _DISK in ledger.told else LOW_BYTES
     if view.free is not None and view.free < limit:
         text = (
@@ -153,7 +157,7 @@ def _house(view: View, rule: Attention, ledger: Ledger) -> dict[str, Condition]:
 
 
 def is_wanted(settings: Settings, key: str) -> bool:
-    """Is there a rule for what was told?"""
+    """Whether there is still a rule for what was reported."""
     rule, _, rest = key.partition("/")
     board, _, last = rest.partition("/")
     if rule == "house":
@@ -168,5 +172,5 @@ def is_wanted(settings: Settings, key: str) -> bool:
 
 
 def _plain(todo: str) -> str:
-    """Without the page's markup."""
+    """The text without the page's markup."""
     return html.unescape(re.sub(r"</?code>", "`", todo))

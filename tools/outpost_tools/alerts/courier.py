@@ -1,5 +1,5 @@
-"""Brings a channel what waits for it: all of it in one message, tried again at growing distances,
-and so many messages an hour at most. Whatever the channel does, nobody else waits for it."""
+"""Delivers the waiting messages of a channel: all of them in one message, retried at increasing
+intervals, and with a limit per hour. Whatever the channel does, the others do not wait for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from outpost_tools.alerts.text import message
 from outpost_tools.common.notices import Folded
 
 _FIRST_S, _LAST_S = 15.0, 3600.0
-_MOST_LINES = 50  # of a message
-_LOOK_S = 60.0  # the clock of the hour's bound may be set meanwhile
+_MOST_LINES = 50  # per message
+_LOOK_S = 60.0  # look again: the clock for the hourly limit may be set meanwhile
 NEVER_S = float("inf")
 
 
@@ -26,7 +26,7 @@ def pause_s(failures: int) -> float:
 
 
 class Courier:
-    """start(), news() when there may be something; step() is one turn of it."""
+    """Call start(), then news() when there may be something; step() is one turn."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Courier:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def stop(self) -> None:
-        """An attempt under way is left alone: it is in the queue still."""
+        """Leaves an attempt in progress alone: its message is still in the queue."""
         self._is_over = True
         self._news.set()
 
@@ -67,7 +67,7 @@ class Courier:
             self._news.clear()
 
     def step(self) -> float:
-        """One attempt, if one is due. Seconds until the next."""
+        """Makes one attempt, if one is due. Returns the seconds until the next."""
         with self._store.lock:
             batch, dropped = self._queue.waiting[:_MOST_LINES], self._queue.dropped
             room_in_s = self._queue.room_in_s(self._clock(), self._most)
@@ -84,7 +84,7 @@ class Courier:
             note = self._send(self._channel, made)
         except channels.Failed as error:
             return self._failed(str(error))
-        except Exception as error:  # a fault of ours: the alert stays, and the others go on
+        except Exception as error:  # a bug of ours: the alert stays, and the others continue
             return self._failed(f"{type(error).__name__} in outpost itself")
         self._delivered(batch, dropped, made.title, note)
         return 0.0
@@ -93,7 +93,7 @@ class Courier:
         self._failures += 1
         wait_s = pause_s(self._failures)
         self._again_at = self._steady() + wait_s
-        self._folded.tell(f"alerts: {self._channel.name}: not sent: {why}; tried again")
+        self._folded.tell(f"alerts: {self._channel.name}: not sent: {why}; trying again")
         with self._store.lock:
             self._queue.trouble = why
         self._save()
@@ -111,4 +111,4 @@ class Courier:
         try:
             self._store.save()
         except OSError as error:
-            self._say(f"alerts: {self._store.path}: {error.strerror}; told again after a restart")
+            self._say(f"alerts: {self._store.path}: {error.strerror}; repeated after a restart")

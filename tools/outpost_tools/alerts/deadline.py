@@ -1,5 +1,5 @@
-"""A bound for a whole conversation: a peer that trickles a byte now and then passes every timeout
-of a single read."""
+"""A time limit for a whole conversation: a peer that sends a byte now and then never runs into the
+timeout of a single read."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _TURN_S = 0.5
 def within(
     seconds: float, link: Callable[[], socket.socket | None]
 ) -> Iterator[Callable[[], bool]]:
-    """Yields: has the time run out? link: the socket as it is then; it is shut down, and who reads
-    from it gets its end."""
+    """Yields a function: has the time run out? link: returns the current socket, which is then shut
+    down, so that its reader gets the end of the stream."""
     late, done = threading.Event(), threading.Event()
 
     def watch() -> None:
         wait_s = seconds
         while not done.wait(wait_s):
             late.set()
-            wait_s = _TURN_S  # it may not be connected yet, or be another one with TLS
+            wait_s = _TURN_S  # it may not be connected yet, or be replaced by one with TLS
             found = link()
             if found is not None:
                 with contextlib.suppress(OSError):
-                    # not SSLSocket's own, which takes the TLS object away from under the reader
+                    # not SSLSocket.shutdown(), which would remove the TLS object during the read
                     socket.socket.shutdown(found, socket.SHUT_RDWR)
 
     threading.Thread(target=watch, name="deadline", daemon=True).start()

@@ -1,8 +1,8 @@
-"""What was told, and what is to be told of what is wrong now: once when it begins, once when it
-ends. Pure; times are arguments.
+"""What was reported about current problems, and what is still to be reported: once when it begins,
+once when it ends. Pure; times are arguments.
 
-What only happened (messages were lost) has no end: it is told again when there is more of it, once
-a day at most.
+A problem that only happened (messages were lost) has no end: it is reported again when it grows, at
+most once a day.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 BEGIN, MORE, END, TEST = "begin", "more", "end", "test"
 _MORE_S = 86_400.0
-_FORGOTTEN_S = 400 * 86_400.0  # of what has no end
+_FORGOTTEN_S = 400 * 86_400.0  # after this time, a problem without an end is forgotten
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One thing that is wrong now. wait_s: so long it must last, and be over, before it is told.
-    size: of what has no end. seen_ms: when a silent board was last heard."""
+    """One current problem. wait_s: it must last this long, and be over this long, before it is
+    reported. size: for problems without an end. seen_ms: when a silent board was last heard."""
 
     kind: str
     board: str
@@ -36,7 +36,7 @@ class Condition:
 
 @dataclass(slots=True)
 class Told:
-    """began_s, told_s: since 1970."""
+    """A reported problem. began_s, told_s: since 1970."""
 
     id: str
     kind: str
@@ -50,20 +50,20 @@ class Told:
     seen_ms: int
 
 
-Event = dict[str, Any]  # as it goes out in JSON
+Event = dict[str, Any]  # as it is sent in JSON
 
 
 class Ledger:
-    """told: by key. Every change of it comes with an event."""
+    """told: by key. Every change to it produces an event."""
 
     def __init__(self, told: dict[str, Told] | None = None) -> None:
         self.told = told or {}
-        self._since: dict[str, float] = {}  # of what is not told yet
+        self._since: dict[str, float] = {}  # for problems that are not reported yet
         self._gone: dict[str, float] = {}
 
     @classmethod
     def load(cls, saved: dict[str, Any], is_wanted: Callable[[str], bool]) -> Ledger:
-        """is_wanted: is there a rule for this key still? Raises TypeError, AttributeError."""
+        """is_wanted: is there still a rule for this key? Raises TypeError, AttributeError."""
         return cls({key: Told(**one) for key, one in saved.items() if is_wanted(key)})
 
     def saved(self) -> dict[str, Any]:
@@ -81,8 +81,8 @@ class Ledger:
         is_known: Callable[[str], bool] = lambda _key: True,
         over: Callable[[str, Told], str] = lambda _key, told: told.text,
     ) -> list[Event]:
-        """The events, and what was told has changed by them. steady_s: of a clock that nobody sets.
-        is_known: False for a key of which nothing can be said now. over: the end in words."""
+        """Returns the events, and updates `told` with them. steady_s: of a monotonic clock.
+        is_known: False for a key that cannot be judged now. over: the end in words."""
         events = [self._on(key, one, now_s, steady_s) for key, one in conditions.items()]
         for key in self._since.keys() - conditions.keys():
             del self._since[key]

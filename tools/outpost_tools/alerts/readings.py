@@ -1,5 +1,6 @@
-"""Which rules the newest readings break. A value that is old when it comes breaks none and mends
-none: republish/newest.py tells which are current. Pure; the time is an argument.
+"""Which rules the newest readings break. A value that is already old when it arrives neither breaks
+a rule nor ends a problem: republish/newest.py decides which are current. Pure; the time is an
+argument.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from outpost_tools.common.message import Message
 from outpost_tools.common.words import with_unit
 from outpost_tools.republish.newest import Newest, Value
 
-_MOST_PAIRS = 20_000  # of a board and a sensor
+_MOST_PAIRS = 20_000  # pairs of a board and a sensor
 
 
 def key_of(rule: Reading, board: str, sensor: str) -> str:
@@ -20,12 +21,12 @@ def key_of(rule: Reading, board: str, sensor: str) -> str:
 
 
 class Readings:
-    """broken: by key, what is wrong now. passed: what was since somebody last looked, and is no
-    more, of rules that wait for nothing. well: by key, in words, what was and is no more."""
+    """broken: current problems, by key. passed: problems that began and ended since the last look,
+    of rules without a waiting time. well: by key, ended problems in words."""
 
     def __init__(self, rules: Iterable[Reading], told: Iterable[str]) -> None:
-        """told: keys of what was broken before the start; they stay so until a reading says
-        more."""
+        """told: keys of problems reported before the start; they persist until a reading shows
+        otherwise."""
         self._rules = tuple(rules)
         self._newest = Newest()
         self._was_broken = set(told)
@@ -85,6 +86,6 @@ class Readings:
 
 
 def _is_broken(rule: Reading, value: float, *, was_broken: bool) -> bool:
-    """Once broken, it must be back by the hysteresis."""
+    """A broken rule is met again only when the value is back by the hysteresis."""
     room = rule.hysteresis if was_broken else 0.0
     return value > rule.bound - room if rule.is_above else value < rule.bound + room

@@ -1,4 +1,4 @@
-"""Whom alerts reach: the tables [[webhook]], [[email]] and [[command]] of alerts.toml."""
+"""Who receives alerts: the tables [[webhook]], [[email]] and [[command]] of alerts.toml."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from outpost_tools.common import exposure
 
 
 def _digest(*parts: str) -> str:
-    """Names a channel's queue in the state, and tells nothing of its secrets."""
+    """Names a channel's queue in the state, without revealing its secrets."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """context: of https. text_key: of the JSON object; body "text": the text alone is sent."""
+    """context: for https. text_key: in the JSON object; body "text": only the text is sent."""
 
     url: str
     body: str
@@ -43,7 +43,8 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Email:
-    """security: "starttls", "tls", or "none", on this machine alone. context: of the others."""
+    """security: "starttls", "tls", or "none", which needs a server on this machine. context: for
+    the first two."""
 
     host: str
     port: int
@@ -79,12 +80,12 @@ Channel = Webhook | Email | Command
 
 
 def _context(table: Table) -> ssl.SSLContext:
-    """Verifies, by ca_file or by the system's authorities."""
+    """Verifies with ca_file or with the system's authorities."""
     ca_file = table.file("ca_file")
     try:
         return ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
     except (ssl.SSLError, ValueError):
-        table.wrong("ca_file", f"{ca_file}: no certificate; PEM is needed")
+        table.wrong("ca_file", f"{ca_file}: not a certificate; PEM is needed")
 
 
 def _webhook(table: Table) -> Webhook:
@@ -120,11 +121,11 @@ def _url_parts(table: Table, url: str) -> urllib.parse.SplitResult:
         parts, port_is_good = urllib.parse.urlsplit(""), False
     is_plain = url.isascii() and url.isprintable() and " " not in url
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_good:
-        table.wrong("url", "no address of a webhook; write https://host/path")
+        table.wrong("url", "not the address of a webhook; write https://host/path")
     if not is_plain:
-        table.wrong("url", "has a space or a letter beyond ASCII; write it as %20")
+        table.wrong("url", "has a space or a character that is not ASCII; write it as %20")
     if "CHANGE-ME" in url:
-        table.wrong("url", "is the example's; put an address of your own in the place of CHANGE-ME")
+        table.wrong("url", "is that of the example; replace CHANGE-ME with your own address")
     if parts.username is not None or parts.password is not None:
         table.wrong("url", "has a user or password; give token_file, or url_file without them")
     return parts
@@ -157,10 +158,10 @@ def _email(table: Table) -> Email:
 def _address(table: Table, key: str, text: str) -> str:
     try:
         parsed = Address(addr_spec=text)
-    except (ValueError, IndexError, AttributeError):  # its parser's own, for odd text
+    except (ValueError, IndexError, AttributeError):  # from its parser, for odd text
         parsed = Address()
     if not parsed.username or not parsed.domain or not text.isascii():
-        table.wrong(key, f"{text!r}: no address; write name@host")
+        table.wrong(key, f"{text!r}: not an address; write name@host")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Of what alerts tell: the tables [[reading]], [[silence]] and [attention] of alerts.toml."""
+"""What alerts report: the tables [[reading]], [[silence]] and [attention] of alerts.toml."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from outpost_tools.alerts.table import Table
 from outpost_tools.common.attention import DAMAGED, KINDS, TAKEN_OVER
 
-HOUSE = ("collector", "log", "disk", DAMAGED.key, TAKEN_OVER.key)  # kinds of no board
+HOUSE = ("collector", "log", "disk", "job", DAMAGED.key, TAKEN_OVER.key)  # kinds without a board
 
 
 def fits(name: str, patterns: tuple[str, ...]) -> bool:
@@ -18,7 +18,7 @@ def fits(name: str, patterns: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One bound of a sensor. hysteresis: by how much it must be back. id: what it says."""
+    """One limit for a sensor. hysteresis: how far back it must be. id: the rule in words."""
 
     sensor: str
     boards: tuple[str, ...]
@@ -61,7 +61,7 @@ def readings(table: Table) -> list[Reading]:
     bounds = {key: table.number(key, -1e38, 1e38, None) for key in ("above", "below")}
     above, below = bounds["above"], bounds["below"]
     if above is not None and below is not None and below + hysteresis > above - hysteresis:
-        table.wrong("below", f"{below:g} and above {above:g}: no value between is well")
+        table.wrong("below", f"{below:g} and above {above:g}: no value between them is normal")
     table.done()
     return [
         Reading(sensor, boards, key == "above", float(bound), float(hysteresis), wait_s)

@@ -1,20 +1,17 @@
-"""alerts.toml: to whom, and of what. All of it is checked before anything starts.
+"""alerts.toml: who receives what. All of it is checked before anything starts.
 
-Raises ToolError: one line with file, table, key and remedy, and no secret.
+Raises ToolError: one line with file, table, key and remedy, without secrets.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from outpost_tools.alerts import rules
 from outpost_tools.alerts.recipients import READERS, Channel, Webhook
 from outpost_tools.alerts.table import Table
-from outpost_tools.common import exposure
+from outpost_tools.common import exposure, toml_file
 from outpost_tools.common.errors import ToolError
 
 FILE = "alerts.toml"
@@ -22,7 +19,7 @@ FILE = "alerts.toml"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """attention: None, not wished for."""
+    """attention: None if it is not wanted."""
 
     channels: tuple[Channel, ...]
     readings: tuple[rules.Reading, ...]
@@ -31,14 +28,14 @@ class Settings:
     most_per_hour: int
 
     def line(self) -> str:
-        """For people: no secrets."""
+        """For people, without secrets."""
         rules = len(self.readings) + len(self.silences) + (self.attention is not None)
         return f"{', '.join(one.name for one in self.channels)}; rules: {rules}"
 
 
 def load(path: Path) -> Settings:
     """Raises ToolError."""
-    top = Table(_parsed(path), path.name, path.absolute().parent)
+    top = Table(toml_file.load(path, "outpost alerts example"), path.name, path.absolute().parent)
     channels = tuple(
         reader(table) for kind, reader in READERS.items() for table in _tables(top, kind)
     )
@@ -64,22 +61,6 @@ def _check_whole(made: Settings, path: Path) -> None:
             raise ToolError(f"{path.name}: {one.name} is there twice; leave one out")
     if any(isinstance(one, Webhook) for one in made.channels):
         exposure.tell(exposure.to_readers(path, "alerts: the URL of a webhook is one;"))
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors mark it
-    except OSError as error:
-        raise ToolError(
-            f"{path}: cannot be read: {error.strerror}; `outpost alerts example` prints one to "
-            "begin with"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        place = re.search(r"\((at .*)\)", str(error))
-        raise ToolError(
-            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
-            "once"
-        ) from None
 
 
 def _tables(top: Table, kind: str) -> list[Table]:

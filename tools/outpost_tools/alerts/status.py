@@ -1,4 +1,4 @@
-"""What `outpost alerts status` says, from the file that the live page writes."""
+"""The output of `outpost alerts status`, from the file that the live page writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outpost_tools.common.visible import visible
 
 
 def lines(settings: Settings, path: Path) -> tuple[list[str], int]:
-    """The lines, and how many alerts wait. Raises ToolError."""
+    """The lines, and how many alerts are waiting. Raises ToolError."""
     place = store.path_beside(path)
     try:
         saved = store.saved(place)
@@ -23,7 +23,7 @@ def lines(settings: Settings, path: Path) -> tuple[list[str], int]:
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise ToolError(f"{place}: cannot be read ({type(error).__name__}); move it away") from None
     if not saved:
-        return ["nothing was looked at yet: `outpost run`, or `outpost live --alerts`, does"], 0
+        return ["nothing was checked yet; `outpost run` or `outpost live --alerts` does that"], 0
     found = []
     for one in settings.channels:
         trouble = waiting[one.key].get("trouble", "")

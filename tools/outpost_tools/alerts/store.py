@@ -1,8 +1,8 @@
-"""The file with what was told and what waits for each channel: alerts.state.json, beside
-alerts.toml. What begins is saved with its place in the queues before it is sent, and leaves a queue
-after it was sent. So a kill in between sends it twice, and never not at all.
+"""The file with what was reported and what waits for each channel: alerts.state.json, beside
+alerts.toml. A new problem is saved together with its place in the queues before it is sent, and
+leaves a queue after it was sent. So a kill in between sends it twice, but never loses it.
 
-A file that cannot be written (the disk is full) delays no alert: it is told all the same.
+If the file cannot be written (the disk is full), no alert is delayed: it is sent anyway.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from outpost_tools.common import files
 from outpost_tools.common.errors import ToolError
 
 _VERSION = 1
-MOST_WAITING = 500  # of a channel
+MOST_WAITING = 500  # per channel
 HOUR_S = 3600.0
 
 
 @dataclass
 class Queue:
-    """sent: when, since 1970, within the last hour. trouble: of the last attempt."""
+    """sent: times since 1970, within the last hour. trouble: of the last attempt."""
 
     waiting: list[Event] = field(default_factory=list)
     dropped: int = 0
@@ -39,7 +39,7 @@ class Queue:
         self.dropped += dropped
 
     def delivered(self, events: list[Event], dropped: int, now_s: float) -> None:
-        """By identity: the oldest may have been dropped meanwhile."""
+        """Removes them by identity, because the oldest may have been dropped meanwhile."""
         gone = {id(one) for one in events}
         self.waiting = [one for one in self.waiting if id(one) not in gone]
         self.dropped = max(self.dropped - dropped, 0)
@@ -47,12 +47,12 @@ class Queue:
         self.trouble = ""
 
     def room_in_s(self, now_s: float, most: int) -> float:
-        """Until one more may be sent; `most` an hour."""
+        """Seconds until one more may be sent; `most` per hour."""
         recent = self._recent(now_s)
         return 0.0 if len(recent) < most else recent[-most] + HOUR_S - now_s
 
     def _recent(self, now_s: float) -> list[float]:
-        # what lies in the future is of a clock that was set back
+        # times in the future come from a clock that was set back
         return [one for one in self.sent if 0 <= now_s - one < HOUR_S]
 
 
@@ -61,7 +61,7 @@ def path_beside(settings: Path) -> Path:
 
 
 def saved(path: Path) -> dict[str, Any]:
-    """What the file says; empty where it is not there. Raises ValueError, OSError."""
+    """The contents of the file; empty if there is none. Raises ValueError, OSError."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def saved(path: Path) -> dict[str, Any]:
 
 
 class Store:
-    """ledger and queues; hold `lock` for both. extra: of watch.py."""
+    """The ledger and the queues; hold `lock` for both. extra: belongs to watch.py."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Store:
         except (ValueError, TypeError, AttributeError):
             aside = path.with_name(f"{path.name}.bad")
             path.replace(aside)
-            say(f"{path.name} cannot be read, and is {aside.name} now; what is wrong is told again")
+            say(f"{path.name} cannot be read, and is now {aside.name}; problems are reported again")
             self.ledger, queues, self.extra = Ledger(), {}, {}
         self.queues = {key: queues.get(key, Queue()) for key in channels}
 
@@ -114,12 +114,12 @@ class Store:
 
 
 def _hold(path: Path) -> int:
-    """The only one who tells these alerts. Raises ToolError."""
+    """Ensures that only one process sends these alerts. Raises ToolError."""
     try:
         handle = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ToolError(f"{path}: another page tells these alerts; stop that one") from None
+        raise ToolError(f"{path}: another page sends these alerts; stop that one") from None
     except OSError as error:
         raise ToolError(f"{path}: {error.strerror}; alerts need a folder to write to") from None
     return handle

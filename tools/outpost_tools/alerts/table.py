@@ -1,5 +1,5 @@
 """A table of a TOML file, read key by key. Each mistake is one line with file, table, key and
-remedy. Knows no key."""
+remedy. Knows no particular key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISSING = object()
 
 
 class Table:
-    """where: the file and the table's name, for messages. folder: where file names begin."""
+    """where: the file and the table's name, for messages. folder: the base of file names."""
 
     def __init__(self, given: Any, where: str, folder: Path) -> None:
         self.where, self.folder = where, folder
@@ -33,29 +33,29 @@ class Table:
         raise ToolError(f"{self.where}: {key}: {what}")
 
     def text(self, key: str, default: Any = _MISSING) -> str:
-        value = self._value(key, default, 'a text in "quotes" is needed')
+        value = self._value(key, default, 'a string in "quotes" is needed')
         if value is default and not isinstance(value, str):
             return value
         if not isinstance(value, str) or not value or "\n" in value or "\r" in value:
-            self.wrong(key, 'a text in "quotes", of one line, is needed')
+            self.wrong(key, 'a string in "quotes", on one line, is needed')
         return value
 
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        """The first one where it is not given."""
+        """Default: the first one."""
         value = self.text(key, allowed[0])
         if value not in allowed:
             self.wrong(key, f"{value!r}: " + ", ".join(f'"{one}"' for one in allowed))
         return value
 
     def texts(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """Of a list, or of one text."""
+        """From a list, or from a single text."""
         value = self._value(key, default, 'a list is needed: ["one", "two"]')
         if isinstance(value, str):
             value = [value]
         if not isinstance(value, list | tuple) or not all(
             isinstance(one, str) and one and "\n" not in one for one in value
         ):
-            self.wrong(key, 'a list of texts is needed: ["one", "two"]')
+            self.wrong(key, 'a list of strings is needed: ["one", "two"]')
         if not value and default is _MISSING:
             self.wrong(key, "empty; name at least one")
         return tuple(value)
@@ -76,34 +76,34 @@ class Table:
         return value
 
     def span_s(self, key: str, default: Any = _MISSING) -> float:
-        """Of "90s", "10m", "2h", "1d"."""
-        value = self._value(key, default, 'a span of time is needed: "10m"')
+        """From "90s", "10m", "2h", "1d"."""
+        value = self._value(key, default, 'a duration is needed: "10m"')
         found = _SPAN.match(value) if isinstance(value, str) else None
         seconds = float(found[1]) * _UNITS_S[found[2]] if found else -1.0
         if not 0 <= seconds <= _MOST_S:
-            self.wrong(key, f'{value!r}: a span of time is needed: "90s", "10m", "2h" or "1d"')
+            self.wrong(key, f'{value!r}: a duration is needed: "90s", "10m", "2h" or "1d"')
         return seconds
 
     def raw(self, key: str) -> Any:
-        """None: not given."""
+        """None: missing."""
         return self._value(key, None, "")
 
     def tables(self, key: str) -> list[Any]:
-        """Of an array of tables."""
+        """From an array of tables."""
         value = self._value(key, [], "")
         if not isinstance(value, list):
             self.wrong(key, f"may repeat: write [[{key}]] with two brackets")
         return value
 
     def texts_of(self, key: str) -> dict[str, str]:
-        """Of an inline table: {name = "text"}."""
+        """From an inline table: {name = "text"}."""
         value = self._value(key, {}, "")
         if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-            self.wrong(key, 'texts by their names are needed: {topic = "my-topic"}')
+            self.wrong(key, 'a table of strings is needed: {topic = "my-topic"}')
         return dict(value)
 
     def file(self, key: str) -> Path | None:
-        """One that can be read; from this file's folder on. None: not given."""
+        """A readable file, relative to this file's folder. None: missing."""
         name = self.text(key, None)
         if name is None:
             return None
@@ -115,7 +115,7 @@ class Table:
         return path
 
     def secret(self, key: str) -> str | None:
-        """The first line of a file that nobody else can read. None: not given."""
+        """The first line of a file that nobody else can read. None: missing."""
         path = self.file(key)
         if path is None:
             return None
@@ -124,21 +124,21 @@ class Table:
         try:
             lines = path.read_text(encoding="utf-8-sig").splitlines()
         except UnicodeDecodeError:
-            self.wrong(key, f"{path}: no text; its first line is the secret")
+            self.wrong(key, f"{path}: not text; its first line must be the secret")
         if not lines or not lines[0].strip():
-            self.wrong(key, f"{path} is empty; its first line is the secret")
+            self.wrong(key, f"{path} is empty; its first line must be the secret")
         word = lines[0].strip()
         if not word.isascii() or not word.isprintable():
-            self.wrong(key, f"{path}: has a letter beyond ASCII, which cannot be sent")
+            self.wrong(key, f"{path}: has a character that is not ASCII and cannot be sent")
         return word
 
     def done(self) -> None:
-        """No other key is in it. Raises ToolError."""
+        """Checks that there are no other keys. Raises ToolError."""
         for key in self._given:
             if key not in self._asked:
                 known = sorted(self._asked)
                 near = difflib.get_close_matches(key, known, 1)
-                what = f"is {near[0]} meant?" if near else f"known: {', '.join(known)}"
+                what = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
                 self.wrong(key, f"no such key; {what}")
 
     def _value(self, key: str, default: Any, needed: str) -> Any:

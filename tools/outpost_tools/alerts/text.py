@@ -1,5 +1,5 @@
-"""A message in words and as JSON, of the alerts that wait for a channel. Text of others (names of
-boards and sensors) is made visible: it breaks no line and no header."""
+"""A message as words and as JSON, for the alerts that wait for a channel. Text from others (names
+of boards and sensors) is made visible, so that it breaks no line and no header."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAYS = {BEGIN: "", MORE: "more: ", END: "over: "}
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """id: the same when it is sent again."""
+    """id: stays the same when the message is sent again."""
 
     id: str
     title: str
@@ -26,10 +26,10 @@ class Message:
 
 
 def message(events: list[Event], dropped: int = 0) -> Message:
-    """dropped: older ones that are told no more."""
+    """dropped: how many older ones will not be sent."""
     lines = [_line(one) for one in events]
     if dropped:
-        lines.append(f"{dropped} older alerts are not told: too many waited")
+        lines.append(f"{dropped} older alerts are not sent: too many were waiting")
     title = _title(events)
     text = "\n".join(lines)
     name = "|".join(f"{one['id']}{one['state']}" for one in events)

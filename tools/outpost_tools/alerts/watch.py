@@ -1,4 +1,4 @@
-"""The alerts of a live page: a thread that looks what is wrong, and one for each channel. They only
+"""The alerts of a live page: a thread that looks for problems, and one for each channel. They only
 read the fleet; nothing waits for them.
 """
 
@@ -28,9 +28,9 @@ from outpost_tools.live.follow import Follower
 
 _TURN_S = 2.0
 _MINUTE_S = 60.0
-_RECENT_S = 600.0  # what arrived before is no news, also after a restart
-_AWAY_S = 300.0  # without us so long: silence counts from now
-_JUMP_S = 30.0  # of the clock, or of a machine that slept
+_RECENT_S = 600.0  # messages that arrived before this are no news, also after a restart
+_AWAY_S = 300.0  # after being away this long, silence counts from now
+_JUMP_S = 30.0  # of the clock, or after the machine slept
 _MOST_MESSAGES = 20_000
 _HEALTH_S = 5.0
 # The environment may name a proxy, which does not lead to our own loopback.
@@ -38,7 +38,7 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Alerts:
-    """start(), stop(). turn() is one look."""
+    """start(), stop(). turn() makes one check."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Alerts:
         is_back = 0 <= now_s - extra.get("saved_s", 0.0) < _AWAY_S
         since_s = extra.get("since_s", now_s) if is_back else now_s
         self._since_s = min(since_s, now_s)
-        # what was looked at before is not looked at again; of a clock set back, all of it
+        # do not check again what was checked before; after the clock was set back, check all of it
         upto_s = extra.get("upto_s", 0.0)
         self._upto_s = self._from_s = upto_s if upto_s <= now_s else 0.0
         self._offset_s = now_s - self._steady()
@@ -95,7 +95,7 @@ class Alerts:
             self._thread.join(10)
 
     def _on_message(self, message: Message, received_ms: int) -> None:
-        """Of the follower's thread, which holds the fleet's lock."""
+        """Called by the follower's thread, which holds the fleet's lock."""
         received_s = received_ms / 1000
         if received_s >= max(self._from_s, self._clock() - _RECENT_S):
             self._arrived.append((received_s, message))
@@ -104,14 +104,14 @@ class Alerts:
         while not self._stopping.wait(_TURN_S):
             try:
                 self.turn()
-            except Exception as error:  # the next turn may go well, and the page goes on
-                self._folded.tell(f"alerts: {type(error).__name__}: {error}; tried again")
+            except Exception as error:  # the next turn may succeed, and the page continues
+                self._folded.tell(f"alerts: {type(error).__name__}: {error}; trying again")
 
     def turn(self) -> None:
         now_s, steady_s = self._clock(), self._steady()
         self._watch_clock(now_s, steady_s)
         if self._fleet.reading is not None:
-            return  # the history is being read, the newest first
+            return  # the history is still being read, the newest first
         self._take_readings(now_s)
         trouble = self._collector()
         if trouble:
@@ -142,9 +142,9 @@ class Alerts:
         self._readings.tick(now_s)
 
     def _collector(self) -> str:
-        """What is wrong with it; "" when all is well."""
+        """What is wrong with it; "" if all is well."""
         if not self._health:
-            return "none stores what comes" if self._fleet.is_collected is False else ""
+            return "no collector stores what arrives" if self._fleet.is_collected is False else ""
         try:
             with _DIRECT.open(self._health, timeout=_HEALTH_S):
                 return ""
@@ -187,7 +187,7 @@ class Alerts:
         return self._readings.well.get(key) or conditions.over(told)
 
     def _save(self, steady_s: float, *, at_once: bool) -> None:
-        """What begins or ends at once; that we are there, each minute."""
+        """Saves new and ended problems at once; that we are running, each minute."""
         if not at_once and steady_s - self._saved_at < _MINUTE_S:
             return
         self._saved_at = steady_s
@@ -195,6 +195,6 @@ class Alerts:
             self._store.save()
         except OSError as error:
             self._folded.tell(
-                f"alerts: {self._store.path}: {error.strerror}; what is told now is told again "
-                "after a restart"
+                f"alerts: {self._store.path}: {error.strerror}; what is reported now will be "
+                "reported again after a restart"
             )

@@ -1,4 +1,4 @@
-"""broker.json: what a made broker's folder is about, and whether each of its fields can be used."""
+"""broker.json: describes the folder of a broker; checks that each of its fields can be used."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PREFIX = re.compile(r"[^+#/\0\s%]+(/[^+#/\0\s%]+)*")
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """hosts: names and addresses in the broker's certificate, the first one the one that clients
-    use. share: group of the collectors' shared subscription. user: that mosquitto runs as.
-    own_authority: False where the certificates were given."""
+    """hosts: names and addresses in the broker's certificate; clients use the first one. share: the
+    group of the collectors' shared subscription. user: the user that runs mosquitto.
+    own_authority: False if the user supplied the certificates."""
 
     hosts: list[str]
     port: int
@@ -33,12 +33,12 @@ class About:
 
 
 def is_word(value: Any) -> bool:
-    """Printable ASCII without blanks, as mosquitto.conf has it; or nothing."""
+    """Printable ASCII without blanks, as mosquitto.conf requires; may be empty."""
     return isinstance(value, str) and bool(_WORD.fullmatch(value))
 
 
 def is_name(value: Any) -> bool:
-    """Of a host, or its address."""
+    """A host name or an address."""
     return bool(value) and is_word(value) and is_host(value)
 
 
@@ -63,7 +63,7 @@ def _is_line(value: Any) -> bool:
 
 
 _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "hosts": (_are_names, "a list of names or addresses, one at least"),
+    "hosts": (_are_names, "a list of names or addresses, at least one"),
     "port": (_is_port, "a port, 1 to 65535"),
     "listen": (is_word, "an address, or empty"),
     "topic_prefix": (is_prefix, "a topic without '+', '#', '%', blanks and empty levels"),
@@ -95,7 +95,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ToolError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise ToolError(f"{path}: no JSON: {error}") from None
+        raise ToolError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise ToolError(f"{path}: a JSON object is needed")
     return given

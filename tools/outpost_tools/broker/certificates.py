@@ -1,9 +1,8 @@
-"""A certificate authority of our own, and the broker's certificate by it. Keys are EC P-256, which
-every board's TLS knows, and the authority's certificate is what a board is given.
+"""Our own certificate authority, and the broker's certificate signed by it. Keys are EC P-256,
+which every board's TLS supports; each board gets the authority's certificate.
 
-The authority lives for 20 years, because changing it means going to every board; the broker's
-certificate for 10, because `outpost broker init DIR --new-certificate` makes another one without
-that.
+The authority is valid for 20 years, because changing it means visiting every board. The broker's
+certificate is valid for 10: `outpost broker init DIR --new-certificate` replaces it without that.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def authority() -> Pair:
 
 
 def server(signer: Pair, names: list[str]) -> Pair:
-    """names: host names and addresses by which clients reach the broker, the first one first."""
+    """names: host names and addresses with which clients reach the broker, the main one first."""
     parent = x509.load_pem_x509_certificate(signer.certificate.encode())
     parent_key = serialization.load_pem_private_key(signer.key.encode(), None)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -59,7 +58,7 @@ def server(signer: Pair, names: list[str]) -> Pair:
 
 
 def _builder(subject, issuer, key, days: int) -> x509.CertificateBuilder:
-    """Valid from yesterday: a board's clock may be a little behind."""
+    """Valid from yesterday, because a board's clock may be a little slow."""
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()

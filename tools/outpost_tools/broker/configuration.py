@@ -1,5 +1,5 @@
-"""mosquitto.conf of the made broker: one TLS listener and the dynamic-security plugin; all else is
-the recommended configuration (common/mosquitto.conf), which has the reasons."""
+"""mosquitto.conf of the broker: one TLS listener and the dynamic-security plugin. Everything else
+comes from the recommended configuration (common/mosquitto.conf), which explains it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from outpost_tools.common.errors import ToolError
 PLUGIN = "mosquitto_dynamic_security.so"
 _PLACES = ("/usr/lib/*/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/", "/opt/homebrew/lib/")
 _LISTENER = """\
-# Made by `outpost broker init`, which writes it anew; users and rights are changed by
+# Made by `outpost broker init`, which overwrites it; change users and rights with
 # `outpost broker add` and `revoke`.
 
 # --- listeners
 
-# TLS alone, and a name and a password for everybody.
+# Only TLS, and a name and a password for everybody.
 listener {port}{listen}
 certfile {server}/server.pem
 keyfile {server}/server.key
-# 1.2 is the lowest that is not broken; MicroPython's boards speak it.
+# 1.2 is the lowest version that is not broken; boards with MicroPython support it.
 tls_version tlsv1.2
 allow_anonymous false
-# Users, passwords and rights. An acl_file would grant every SUBSCRIBE and drop at delivery: the
-# plugin refuses it.
+# Users, passwords and rights. With an acl_file, mosquitto would grant every SUBSCRIBE and drop at
+# delivery; the plugin refuses it.
 plugin {plugin}
 plugin_opt_config_file {security}
-# `outpost broker` asks it whether this broker runs: the plugin's file is the broker's then.
+# Shows `outpost broker` whether this broker runs; the plugin's file then belongs to the broker.
 pid_file {pid}
 
 """
@@ -50,7 +50,7 @@ def text(folder: Folder, about: About) -> str:
 
 
 def find_plugin() -> str:
-    """Of the mosquitto that is run here. Raises ToolError."""
+    """The plugin of the mosquitto that we run. Raises ToolError."""
     command = interpreters.find_mosquitto()
     if command is not None and Path(command[0]).is_relative_to(interpreters.cache_folder()):
         patterns = [(interpreters.cache_folder(), f"roots/*mosquitto*/usr/lib/*/{PLUGIN}")]
@@ -60,6 +60,6 @@ def find_plugin() -> str:
         if found := sorted(root.glob(pattern)):
             return str(found[0])
     raise ToolError(
-        f"{PLUGIN} is not here: install mosquitto 2 (apt install mosquitto, or `outpost fetch "
-        "mosquitto`), or say where the broker's machine has it: --plugin PATH"
+        f"{PLUGIN} was not found: install mosquitto 2 (apt install mosquitto, or `outpost fetch "
+        "mosquitto`), or name its path on the broker's machine: --plugin PATH"
     )

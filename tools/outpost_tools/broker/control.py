@@ -1,5 +1,5 @@
-"""The dynamic-security plugin of a broker that runs: commands on its control topic, each with its
-answer. What it is told holds at once, and is in its file before it answers.
+"""The dynamic-security plugin of a running broker: commands on its control topic, each with its
+answer. A command takes effect at once, and the plugin saves it to its file before it answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NotRunning(ToolError):
 
 
 class Refused(ToolError):
-    """The broker let us in, and did not do it."""
+    """The broker accepted the connection, but refused the command."""
 
 
 class Control:
@@ -36,7 +36,7 @@ class Control:
     def __init__(self, admin: Credentials) -> None:
         self._name = f"broker {admin.host}:{admin.port}"
         self._answers: dict[str, dict[str, Any]] = {}
-        self._state = ""  # "": not yet in; else "in", or why not
+        self._state = ""  # "": not yet connected; otherwise "in", or why not
         self._client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2, client_id=f"outpost-admin-{secrets.token_hex(4)}"
         )
@@ -64,7 +64,7 @@ class Control:
         self._client.disconnect()
 
     def do(self, command: str, **fields: Any) -> dict[str, Any]:
-        """The answer's data. Raises Refused, with what the plugin says."""
+        """The answer's data. Raises Refused, with the plugin's error."""
         mark = secrets.token_hex(4)
         asked = {"command": command, "correlationData": mark} | fields
         self._client.publish(TOPIC, json.dumps({"commands": [asked]}), qos=1)
@@ -94,8 +94,8 @@ class Control:
                 break
         if not is_done():
             raise ToolError(
-                f"{self._name}: no answer of its dynamic-security plugin; was it started with the "
-                "mosquitto.conf of this folder?"
+                f"{self._name}: no answer from its dynamic-security plugin; was it started with "
+                "the mosquitto.conf of this folder?"
             )
 
     def _on_connect(self, client: mqtt.Client, _userdata, _flags, reason, _properties) -> None:

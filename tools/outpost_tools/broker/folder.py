@@ -1,14 +1,14 @@
 """The folder that `outpost broker init` makes, and who may read what in it.
 
-    broker.json            where the broker is; the group of the collectors' shared subscription
-    ca.pem, ca.key         the authority; the key signs the broker's next certificate, nothing else
-    admin.json             credentials of `outpost broker add` and `revoke`
+    broker.json            the broker's address; the group of the collectors' shared subscription
+    ca.pem, ca.key         the authority; the key only signs the broker's next certificate
+    admin.json             credentials for `outpost broker add` and `revoke`
     boards/, collectors/, monitors/, operators/, republishers/, readers/
-                           a credentials file each (common/credentials.py)
-    server/                all that mosquitto reads and writes; it alone goes to another machine
+                           one credentials file for each (common/credentials.py)
+    server/                everything that mosquitto reads and writes; another machine needs only it
 
-Files have mode 0600, folders 0700. Where mosquitto runs as another user, `server` is that user's,
-and this folder can be passed through (0711), not listed.
+Files have mode 0600, folders 0700. If mosquitto runs as another user, `server` belongs to that
+user, and this folder can be traversed (0711), but not listed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PASSWORD_BYTES = 20
 
 
 class Folder:
-    """Knows names and modes; what is in the files is others' business."""
+    """Knows names and modes, but not the contents of the files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -52,7 +52,7 @@ class Folder:
         return self._about.is_file()
 
     def make(self) -> None:
-        """The folders that are not there yet."""
+        """Creates the folders that do not exist yet."""
         parts = [name for name in credentials.ROLES.values() if name]
         for one in (self.path, self.server, self.state, *(self.path / name for name in parts)):
             with _told(one):
@@ -68,15 +68,15 @@ class Folder:
                     f"{self.path}: the broker's folder is {self.path / 'broker'}"
                 ) from None
             raise ToolError(
-                f"{self.path}: no broker's folder; `outpost broker init {self.quoted} --host NAME` "
-                "makes one"
+                f"{self.path}: not a broker's folder; `outpost broker init {self.quoted} --host "
+                "NAME` makes one"
             ) from None
 
     def keep(self, about: About) -> None:
         self.write("broker.json", json.dumps(asdict(about), indent=1) + "\n")
 
     def write(self, name: str, text: str) -> bool:
-        """In place of what is there; whole, or not at all. False: it says this already."""
+        """Replaces the file atomically. False: it has this text already."""
         path = self.path / name
         with _told(path):
             if path.is_file() and path.read_text(encoding="utf-8") == text:
@@ -97,7 +97,7 @@ class Folder:
             return (self.path / name).read_text(encoding="utf-8")
 
     def give_to(self, user: str) -> None:
-        """`server` and all in it, to the user that mosquitto runs as. Only root can."""
+        """Gives `server` and its contents to the user that runs mosquitto. Only root can."""
         if os.geteuid() or user == "root":
             return
         try:
@@ -108,13 +108,13 @@ class Folder:
             ) from None
         self.path.chmod(0o711)
         for one in (self.server, *self.server.rglob("*")):
-            # a link that this user put there is not followed: it may lead to any file of root's
-            with contextlib.suppress(FileNotFoundError):  # what a mosquitto that runs replaces
+            # do not follow a link that this user put there: it may lead to any file of root's
+            with contextlib.suppress(FileNotFoundError):  # a running mosquitto replaces files
                 os.chown(one, entry.pw_uid, entry.pw_gid, follow_symlinks=False)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """One command at a time."""
+        """Allows one command at a time."""
         with _told(self.path), (self.path / ".lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -139,7 +139,7 @@ class Folder:
         credentials.place(self.path, role, name).unlink(missing_ok=True)
 
     def new_credentials(self, role: str, name: str, about: About) -> Credentials:
-        """With a new password; not written."""
+        """With a new password; not saved."""
         return Credentials(
             role,
             about.hosts[0],
@@ -154,13 +154,13 @@ class Folder:
 
 
 def check_name(name: str) -> None:
-    """Of a board, a collector, a monitor. Raises ToolError."""
+    """Checks the name of a board, a collector, or a monitor. Raises ToolError."""
     if not labels.is_device(name) or name.startswith("."):
         raise ToolError(
-            f"{name!r} is no name: use 1 to 32 of A-Z a-z 0-9 _ . -, not a full stop first"
+            f"{name!r} is not a valid name: use 1 to 32 of A-Z a-z 0-9 _ . -, not a full stop first"
         )
     if name in rights.RESERVED or name == "admin":
-        raise ToolError(f"{name!r} is taken by the broker's own use; choose another name")
+        raise ToolError(f"{name!r} is reserved for the broker's own use; choose another name")
 
 
 @contextlib.contextmanager

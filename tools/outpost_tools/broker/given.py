@@ -1,5 +1,5 @@
-"""Certificates of one's own, for `outpost broker init`: all three are looked at before any is
-taken, since each credentials file, and so each board, gets the authority's.
+"""The user's own certificates, for `outpost broker init`: all three are checked before any is used,
+because each credentials file, and so each board, gets the authority's certificate.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 
 def read(authority: Path, certificate: Path, key: Path) -> tuple[str, str, str]:
-    """Their texts, PEM. Raises ToolError where they do not go together, or are not what they are
-    given as."""
+    """Their texts, PEM. Raises ToolError if they do not belong together, or one is not what its
+    option requires."""
     certificate_text, key_text = _text(certificate), _text(key)
     signer = _parsed(authority, _text(authority), boards.certificate)
     chain = _parsed(certificate, certificate_text, _chain)
@@ -30,9 +30,9 @@ def read(authority: Path, certificate: Path, key: Path) -> tuple[str, str, str]:
     if not any(_is_by(signer, one) for one in chain):
         raise ToolError(
             f"--ca-file {authority}: has not signed --cert {certificate}; give the authority that "
-            "did, and what is in between in the file of --cert"
+            "did, and put intermediate certificates into the file of --cert"
         )
-    # alone: Python's TLS takes no comment that is not ASCII
+    # only the certificate: Python's TLS accepts no comment that is not ASCII
     return signer.public_bytes(Encoding.PEM).decode(), certificate_text, key_text
 
 
@@ -44,7 +44,7 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError:
         text = ""
     if "-----BEGIN" not in text:
-        raise ToolError(f"{path}: no PEM file; convert it with openssl")
+        raise ToolError(f"{path}: not a PEM file; convert it with openssl")
     return text
 
 

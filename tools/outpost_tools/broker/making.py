@@ -1,5 +1,5 @@
-"""`outpost broker init`: makes the folder, or brings it up to date. What is secret is made once:
-passwords, keys and users that are there stay, whatever init is called with."""
+"""`outpost broker init`: makes the folder, or updates it. Secrets are made only once: existing
+passwords, keys and users stay, whatever options init gets."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _GROUP_BYTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the command line asks for; None or empty: as it is, or the default.
+    """The options of the command line; None or empty: unchanged, or the default.
 
-    given: certificate of the authority, the broker's, its key.
+    given: the authority's certificate, the broker's certificate, its key.
     """
 
     hosts: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ class Wish:
 
 
 def make(folder: Folder, wish: Wish) -> list[str]:
-    """What was done, a line each. Raises ToolError."""
+    """Returns what was done, one line each. Raises ToolError."""
     if not folder.is_made and not wish.hosts:
         raise ToolError(
-            "--host is missing: the name or address by which boards reach the broker; it goes "
+            "--host is missing: the name or address with which boards reach the broker; it goes "
             "into the broker's certificate"
         )
     folder.make()
@@ -89,7 +89,7 @@ def _certificates(folder: Folder, about: About, before: About | None, wish: Wish
         return []
     elif not before.own_authority:
         raise ToolError(
-            "this broker's certificates were given, so another one is given as well: --ca-file, "
+            "this broker's certificates are your own, so the next ones must be too: use --ca-file, "
             "--cert and --key"
         )
     else:
@@ -110,8 +110,8 @@ def _take(folder: Folder, paths: tuple[Path, Path, Path]) -> list[str]:
 
 
 def _users(folder: Folder, about: About) -> list[str]:
-    """The first ones, on a folder that has no users; and where a host or port changed, the
-    credentials files say the new ones."""
+    """Creates the first users in a folder without users; updates the credentials files if a host, a
+    port or the authority changed."""
     done = _first_users(folder, about) if not folder.security.exists() else []
     for role in credentials.ROLES:
         for name in ["admin"] if role == "admin" else folder.names(role):

@@ -1,8 +1,8 @@
-"""Boards, collectors and monitors of a made broker: add, revoke, list.
+"""Boards, collectors and monitors of a broker: add, revoke, list.
 
-While the broker runs it is told by its control topic, and what it is told holds at once: a client
-that is revoked is disconnected. While it does not, the plugin's file is changed, which holds from
-the next start on. Never the file under a broker that runs: it would be overwritten.
+While the broker runs, we use its control topic, and changes take effect at once: a revoked client
+is disconnected. While it does not run, we change the plugin's file, which takes effect at the next
+start. We never change the file of a running broker, because it would be overwritten.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROLES = tuple(role for role in credentials.ROLES if role != "admin")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """is_known: the broker lets it in; None: it could not be asked."""
+    """is_known: the broker accepts it."""
 
     role: str
     name: str
@@ -33,19 +33,19 @@ class Member:
 
 
 def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> str:
-    """What was done, for people. Repeated, it makes the broker what the folder says."""
+    """Returns what was done, for people. Repeating it makes the broker match the folder."""
     check_name(name)
     about = folder.about()
-    folder.make()  # it may be older than a role
+    folder.make()  # it may be older than this role
     with folder.locked():
         if other := _other_role(folder, role, name):
-            raise ToolError(f"{name!r} is the name of a {other} already; choose another name")
+            raise ToolError(f"{name!r} is already the name of a {other}; choose another name")
         is_new = new_password or not folder.has(role, name)
         made = folder.new_credentials(role, name, about) if is_new else folder.load(role, name)
         with _door(folder) as door:
             door.add(made)
         path = folder.save(made)
-        what = "credentials in" if is_new else "was there already, its credentials stay in"
+        what = "credentials in" if is_new else "exists already; its credentials stay in"
         return f"{role} {name}: {what} {path}; {door.when}"
 
 
@@ -53,7 +53,7 @@ def revoke(folder: Folder, role: str, name: str) -> str:
     check_name(name)
     folder.about()
     with folder.locked():
-        if other := _other_role(folder, role, name):  # the broker has users, and no roles of them
+        if other := _other_role(folder, role, name):  # the broker knows users, but not their roles
             raise ToolError(
                 f"{name!r} is a {other}, not a {role}: `outpost broker revoke {folder.quoted} "
                 f"{'' if other == 'board' else f'--{other} '}{name}`"
@@ -69,7 +69,7 @@ def revoke(folder: Folder, role: str, name: str) -> str:
 
 
 def members(folder: Folder) -> tuple[list[Member], str]:
-    """Every one of the folder and of the broker, and where the broker's part comes from."""
+    """Every member in the folder or at the broker, and where the broker's part comes from."""
     folder.about()
     with folder.locked():
         with _door(folder) as door:
@@ -81,19 +81,19 @@ def members(folder: Folder) -> tuple[list[Member], str]:
 
 
 def _other_role(folder: Folder, role: str, name: str) -> str:
-    """Whose name it is here, but in this role; "" where it is nobody's."""
+    """The other role that has this name; "" if none has."""
     return next((one for one in ROLES if one != role and folder.has(one, name)), "")
 
 
-# --- The two ways to the plugin ---
+# --- The two ways to reach the plugin ---
 
 
 class _Running:
     """The broker runs."""
 
-    when = "the broker knows it, no restart needed"
-    when_gone = "the broker has disconnected it and lets it in no more"
-    source = "asked the broker, which runs"
+    when = "the broker knows it; no restart is needed"
+    when_gone = "the broker has disconnected it and no longer accepts it"
+    source = "asked the running broker"
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -108,7 +108,7 @@ class _Running:
         self._control.do(verb, **client, password=made.password)
 
     def remove(self, name: str) -> bool:
-        """The plugin ends the client's connection when it deletes the client."""
+        """When the plugin deletes a client, it closes the client's connection."""
         was_known = self._control.has("Client", name)
         if was_known:
             self._control.do("deleteClient", username=name)
@@ -121,10 +121,10 @@ class _Running:
 
 
 class _Stopped:
-    """The broker does not run: its file is ours."""
+    """The broker does not run, so we may change its file."""
 
-    when = when_gone = "the broker does not run, and has it at its next start"
-    source = "the broker does not run; from its file"
+    when = when_gone = "the broker does not run; it takes effect at its next start"
+    source = "the broker does not run; read from its file"
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -168,11 +168,11 @@ def _door(folder: Folder) -> Iterator[_Running | _Stopped]:
 
 
 def _process(path: Path) -> int | None:
-    """The mosquitto that wrote the pid file, when it is still there."""
+    """The mosquitto that wrote the pid file, if it still runs."""
     try:
         number = int(path.read_text(encoding="ascii"))
         os.kill(number, 0)
-    except PermissionError:  # it is there, as another user
+    except PermissionError:  # it runs, as another user
         return number
     except (OSError, ValueError):
         return None

@@ -1,12 +1,12 @@
 """Who may do what, as roles of mosquitto's dynamic-security plugin. Pure.
 
-An ACL file will not do: mosquitto 2.0 grants every SUBSCRIBE under one and drops at delivery, so
-that a board on the collectors' shared subscription takes its share of the fleet's messages away
-from them. The plugin answers 0x80. Whatever no role allows is denied, delivery too.
+An ACL file is not enough: with one, mosquitto 2.0 grants every SUBSCRIBE and drops at delivery, so
+a board on the collectors' shared subscription would take away a part of the fleet's messages. The
+plugin answers 0x80. Whatever no role allows is denied, including delivery.
 
-A board's and a monitor's user is bound to one client identifier, so neither can take another's
-session. Collectors, operators and the administrator are not bound: they open second connections
-beside their own, and could do worse things than that with the rights they need.
+The users of boards and monitors are bound to one client identifier, so they cannot take over
+another's session. Collectors, operators and the administrator are not bound: they open second
+connections besides their own, and with the rights that they need they could do worse things anyway.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 SEND, RECEIVE, SUBSCRIBE = "publishClientSend", "publishClientReceive", "subscribePattern"
 DENIED = {SEND: False, RECEIVE: False, "subscribe": False, "unsubscribe": True}
 CONTROL = "$CONTROL/dynamic-security/#"
-# Of a random password of 160 bits; more rounds would only slow a thousand boards' return.
+# For a random password of 160 bits; more rounds would only slow down reconnecting boards.
 _ROUNDS = 101
-# Topics below PREFIX/collectors/ are the collectors' own.
+# Topics below PREFIX/collectors/ belong to the collectors.
 RESERVED = ("collectors",)
-DISCOVERY = "homeassistant"  # Home Assistant's prefix, as it comes
+DISCOVERY = "homeassistant"  # Home Assistant's default prefix
 
 
 def board_role(name: str) -> str:
@@ -31,7 +31,7 @@ def board_role(name: str) -> str:
 
 
 def role_of(role: str, name: str) -> str:
-    """A board has a role of its own, since the plugin of 2.0 knows no patterns with %u."""
+    """Each board has its own role, because the plugin of 2.0 supports no patterns with %u."""
     return board_role(name) if role == "board" else role
 
 
@@ -42,8 +42,8 @@ def _acls(*allowed: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 def board(name: str, prefix: str) -> dict[str, Any]:
-    """Sends its own messages, answers and state, reads its own confirmations and commands, nothing
-    else."""
+    """Publishes its own messages, answers and state, reads its own confirmations and commands,
+    nothing else."""
     sent = ((SEND, f"{prefix}/{name}/{ending}") for ending in ("data", "state", "answer"))
     read = (
         (kind, f"{prefix}/{name}/{ending}")
@@ -55,14 +55,14 @@ def board(name: str, prefix: str) -> dict[str, Any]:
 
 
 def operator(prefix: str) -> dict[str, Any]:
-    """Sends commands to any board, reads their answers."""
+    """Publishes commands to any board, reads their answers."""
     answers = (f"{prefix}/+/data", f"{prefix}/+/answer")
     read = ((kind, topic) for topic in answers for kind in (SUBSCRIBE, RECEIVE))
     return {"rolename": "operator", "acls": _acls((SEND, f"{prefix}/+/command"), *read)}
 
 
 def common(prefix: str, share: str) -> list[dict[str, Any]]:
-    """The roles that are there once and from the start: collector, monitor, admin."""
+    """The roles that exist from the start: collector, monitor, admin."""
     data, durable = f"{prefix}/+/data", f"{prefix}/+/durable"
     between = f"{prefix}/collectors/#"
     collector = _acls(
@@ -70,9 +70,9 @@ def common(prefix: str, share: str) -> list[dict[str, Any]]:
         (SEND, between),
         (SUBSCRIBE, data),
         (SUBSCRIBE, f"$share/{share}/{data}"),
-        (SUBSCRIBE, durable),  # its own, at the start: can it write them?
+        (SUBSCRIBE, durable),  # at the start it tests whether it can publish confirmations
         (SUBSCRIBE, between),
-        # its question at the start: does the broker have shared subscriptions?
+        # at the start it tests whether the broker has shared subscriptions
         (SUBSCRIBE, f"$share/+/{prefix}/collectors/.share/+"),
         *((RECEIVE, topic) for topic in (data, durable, between)),
     )
@@ -86,20 +86,20 @@ def common(prefix: str, share: str) -> list[dict[str, Any]]:
 
 
 def roles_on_demand(prefix: str) -> list[dict[str, Any]]:
-    """The roles of operators, of `outpost republish` and of those who read what it publishes. Made
-    when the first of them is added: a broker of an earlier version has none."""
+    """The roles of operators, of `outpost republish` and of the readers of its values. Made when
+    the first of them is added, because the broker of an earlier version has none."""
     latest, each = f"{prefix}/+/latest", f"{prefix}/+/latest/+"
     state, available = f"{prefix}/+/state", f"{prefix}/+/available"
     config, ours = f"{DISCOVERY}/device/+/config", f"{prefix}/collectors/.latest"
     read = (f"{prefix}/+/data", state, available, config)
     republisher = _acls(
-        # a board's state, to take it away with the board
+        # a board's state, to remove it together with the board
         *((SEND, topic) for topic in (latest, each, available, config, ours, state)),
         *((kind, topic) for kind in (SUBSCRIBE, RECEIVE) for topic in (*read, each)),
     )
     read = (latest, each, state, available, ours, f"{DISCOVERY}/#")
     reader = _acls(
-        (SEND, f"{DISCOVERY}/status"),  # Home Assistant tells that it is there
+        (SEND, f"{DISCOVERY}/status"),  # Home Assistant reports that it is running
         *((kind, topic) for kind in (SUBSCRIBE, RECEIVE) for topic in read),
     )
     return [
@@ -110,20 +110,20 @@ def roles_on_demand(prefix: str) -> list[dict[str, Any]]:
 
 
 def made_with(role: str, name: str, prefix: str) -> list[dict[str, Any]]:
-    """The roles that a member needs and that are not there from the start."""
+    """The roles that a member needs and that do not exist from the start."""
     if role == "board":
         return [board(name, prefix)]
     return [one for one in roles_on_demand(prefix) if one["rolename"] == role]
 
 
 def client(role: str, name: str) -> dict[str, Any]:
-    """Without a password."""
+    """A client without a password."""
     bound = {"clientid": name} if role in ("board", "monitor") else {}
     return {"username": name, **bound, "roles": [{"rolename": role_of(role, name)}]}
 
 
 def hashed(password: str) -> dict[str, Any]:
-    """What the plugin keeps of a password: PBKDF2 with SHA-512."""
+    """What the plugin stores for a password: PBKDF2 with SHA-512."""
     salt = os.urandom(12)
     digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
     return {

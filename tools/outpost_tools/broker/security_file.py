@@ -1,6 +1,6 @@
-"""The plugin's own file, dynamic-security.json: for the time when no broker runs with it. A broker
-keeps its own copy in memory and writes all of it at each change, so a file changed under it would
-be lost (members.py sees to that).
+"""The plugin's own file, dynamic-security.json, to change while no broker runs with it. A running
+broker keeps a copy in memory and writes all of it at each change, so changes to the file would be
+lost (members.py prevents that).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def new(prefix: str, share: str) -> Document:
 
 
 def add(document: Document, role: str, name: str, password: str, prefix: str) -> None:
-    """In place of what is there under this name."""
+    """Adds the user, replacing one with this name."""
     remove(document, name)
     made = rights.made_with(role, name, prefix)
     names = {one["rolename"] for one in made}
@@ -35,7 +35,7 @@ def add(document: Document, role: str, name: str, password: str, prefix: str) ->
 
 
 def remove(document: Document, name: str) -> bool:
-    """False: it is not there."""
+    """False: there is none."""
     before = len(document["clients"])
     document["clients"] = [one for one in document["clients"] if one["username"] != name]
     role = rights.board_role(name)

@@ -5,12 +5,12 @@ start.py      from the arguments to a running collector
 link.py       the MQTT connection: what arrived, acknowledge, publish
 log.py        the directory: lock, segments
 state.py      the snapshot of what is durable, and what changed since
-durable.py    message keys -> "durable up to seq N"; pure
+durable.py    from message keys to "durable up to seq N"; pure
 exchange.py   several collectors: what each says to the others, who confirms, why it is safe; pure
 confirm.py    when a confirmation is due; pure
-place.py      is this disk the newest of its id? the broker remembers how far it went
-shares.py     has the broker shared subscriptions?
+place.py      is this disk the newest for its id? the broker remembers how far it had got
+shares.py     does the broker have shared subscriptions?
 loop.py       the order: take, append, fsync, PUBACK, confirm
-metrics.py    what is counted: the line on stderr, Prometheus' text format, /healthz
+metrics.py    the counters: the line on stderr, Prometheus' text format, /healthz
 health.py     is it well? for /healthz and systemd
 """

@@ -1,5 +1,5 @@
-"""Where the collector connects, as whom, and what there is to warn of: from its options, or from
-the credentials that `outpost broker` made."""
+"""Where the collector connects, with which credentials and topics: from the command line's options,
+or from the credentials that `outpost broker` made."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ INTERVAL_S = 0.2
 
 
 class Pacing:
-    """mark() says that a device has news; due() returns the devices whose turn it is.
+    """mark() records that a device has news; due() returns the devices whose turn it is.
 
     Times in seconds, monotonic.
     """
@@ -36,7 +36,7 @@ class Pacing:
         return devices
 
     def wait_s(self, now: float) -> float:
-        """Seconds until due() has something to give; the interval when nothing waits."""
+        """Seconds until due() has something to return; the interval when nothing waits."""
         if not self._waiting:
             return self._interval_s
         soonest = min(self._last.get(d, float("-inf")) for d in self._waiting)

@@ -1,20 +1,20 @@
 """What is durable of each stream, and the confirmation that follows from it. Pure: no files, no
 network, no clock.
 
-A stream has a `base`: all below it was confirmed to the board, by us or by another collector of our
-group. Above the base stand ranges, for each collector apart: the numbers of the messages in its
-log, and what their `held` says (a board that says held=100 will not send 0..99 any more). "Durable
-up to N": base..N lie in the union of all these ranges.
+A stream has a `base`: everything below it was confirmed to the board, by us or by another collector
+of our group. Above the base there are ranges, kept separately for each collector: the numbers of
+the messages in its log, and those that their `held` covers (a board that says held=100 will not
+send 0..99 any more). "Durable up to N" means that base..N lie in the union of all these ranges.
 
-Why apart, and not one union: a collector that comes back with an older disk takes back what it said
-(see exchange.py), and in a union nobody could tell which numbers those were. What was confirmed
-stays: nobody can take a confirmation back from a board. State grows with the gaps, not with the
-messages.
+Why separate ranges, and not one union: a collector that comes back with an older disk withdraws
+what it said (see exchange.py), and in a union we could not tell which numbers those were. What was
+confirmed stays confirmed: a confirmation cannot be withdrawn from a board. State grows with the
+gaps, not with the messages.
 
-A device has at most MAX_STREAMS streams here, those used last: a board has one, and another after
-its outbox is formatted. Forgetting one is safe: it counts as unseen, its numbers as not durable, so
-nothing is confirmed that is in no log. A board that still uses it sends again what it holds
-unconfirmed, and its `held` says that the rest was confirmed.
+We keep at most MAX_STREAMS streams of a device, those used last: a board has one, and gets another
+when its outbox is formatted. Forgetting a stream is safe: it then counts as unseen and its numbers
+as not durable, so nothing is confirmed that is in no log. A board that still uses it retransmits
+what it holds unconfirmed, and its `held` says that the rest was confirmed.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class Stream:
         )
 
     def add(self, seq: int, held: int) -> None:
-        """A message that is in our log."""
+        """Add a message that is in our log."""
         cover(self.own, self.base, held - 1)
         cover(self.own, max(seq, self.base), seq)
 
     def add_of(self, collector: str, ranges: Ranges) -> None:
-        """What another collector says that it has."""
+        """Add the numbers that another collector says it has."""
         self.others = {} if self.others is None else self.others
         theirs = self.others.setdefault(collector, [])
         for first, last in ranges:
             cover(theirs, max(first, self.base), last)
 
     def raise_base(self, base: int) -> None:
-        """All below `base` was confirmed: the rest is what is left to know."""
+        """Everything below `base` was confirmed; drop what we know below it."""
         if base <= self.base:
             return
         self.base = base
@@ -77,8 +77,8 @@ class Stream:
 
 
 class News(NamedTuple):
-    """What one statement says of a stream: all below `base` is confirmed, and these numbers are in
-    the speaker's log."""
+    """What one statement says about a stream: everything below `base` is confirmed, and these
+    numbers are in the speaker's log."""
 
     device: str
     stream: str
@@ -87,11 +87,11 @@ class News(NamedTuple):
 
 
 class Durable:
-    """All streams of all devices. The stream that a device sent on last is the one that gets
+    """All streams of all devices. The stream that a device used last is the one that gets
     confirmed.
 
     keep_news: remember what changed until take_news(), for the other collectors. `changed`: the
-    devices of which something changed since it was emptied, for the snapshot.
+    devices that changed since the set was last emptied, for the snapshot.
     """
 
     def __init__(self, *, keep_news: bool = False) -> None:
@@ -102,11 +102,11 @@ class Durable:
         self.changed: set[str] = set()
 
     def add(self, key: Key) -> None:
-        """Take in the key of a message that is on our disk."""
+        """Add the key of a message that is on our disk."""
         self.add_all([key])
 
     def add_all(self, keys: Sequence[Key]) -> None:
-        """Take in the keys of messages that are on our disk."""
+        """Add the keys of messages that are on our disk."""
         streams, latest, news = self._streams, self._latest, self._news
         self.changed.update([key[0] for key in keys])
         for device, name, seq, held in keys:
@@ -122,14 +122,14 @@ class Durable:
             else:
                 stream.add(seq, held)
             if news is not None:
-                # Also a number that is known already: its board sends again, so it waits for a
-                # confirmation.
+                # Also add a number that is known already: its board retransmits it, so it waits for
+                # a confirmation.
                 ranges = news.setdefault((device, name), [])
                 cover(ranges, stream.base, held - 1)
                 cover(ranges, seq, seq)
 
     def _turn_to(self, device: str, name: str) -> Stream:
-        """From now on this is the device's stream; the one before was used until now."""
+        """From now on this is the device's stream; the one before it was in use until now."""
         if device in self._latest:
             self._stream(device, self._latest[device])
         stream = self._stream(device, name)
@@ -137,9 +137,9 @@ class Durable:
         return stream
 
     def add_news(self, collector: str, news: News, *, is_fresh: bool) -> bool:
-        """Take in what another collector says; True when there is something to confirm.
+        """Add what another collector says; True when there is something to confirm.
 
-        is_fresh: its messages came just now, so this is the device's stream of today.
+        is_fresh: its messages arrived just now, so this is the stream that the device uses now.
         """
         self.changed.add(news.device)
         stream = self._stream(news.device, news.stream)
@@ -150,7 +150,7 @@ class Durable:
         return stream.next > stream.base
 
     def forget(self, collector: str) -> None:
-        """It has a new life: what it said before no longer counts.
+        """This collector has a new life: what it said before no longer counts.
 
         What was confirmed stays confirmed.
         """
@@ -172,9 +172,9 @@ class Durable:
         return forgotten
 
     def everything(self) -> Iterator[News]:
-        """All that is known here at first hand: bases, and our own ranges.
+        """Everything known here at first hand: bases, and our own ranges.
 
-        Take the news before, they are in it.
+        Call take_news() first, because the news is included here.
         """
         for device, streams in self._streams.items():
             for stream, state in streams.items():
@@ -186,10 +186,10 @@ class Durable:
         return list(self._latest)
 
     def confirmation(self, device: str) -> bytes | None:
-        """`<stream> <n>`: every seq <= n is durable or will never come. None before there is such a
+        """`<stream> <n>`: every seq <= n is durable or will never come. None while there is no such
         number.
 
-        Calling this commits the confirmation: from now on all up to n counts as confirmed.
+        Calling this commits the confirmation: from now on everything up to n counts as confirmed.
         """
         name = self._latest.get(device)
         if name is None:
@@ -219,7 +219,7 @@ class Durable:
         return list(self._streams)
 
     def to_json(self, devices: Collection[str] | None = None) -> dict[str, Any]:
-        """Only what our own log can stand for: bases and our own ranges. None: all devices."""
+        """Only what our own log can prove: bases and our own ranges. None: all devices."""
         devices = self._streams if devices is None else devices
         return {"streams": self.streams_json(devices), "latest": self.latest_json(devices)}
 
@@ -241,7 +241,7 @@ class Durable:
         return durable
 
     def replace(self, data: dict[str, Any]) -> None:
-        """These devices are as to_json() said. Raises as from_json(), and then nothing changed."""
+        """Set these devices to what to_json() returned. Raises as from_json(), changing nothing."""
         found = {
             device: {
                 stream: Stream(int(base), [[int(a), int(b)] for a, b in ranges])
@@ -258,7 +258,7 @@ class Durable:
             self._forget_oldest(device)
 
     def _stream(self, device: str, name: str) -> Stream:
-        """Puts it last: the first one is the one that was used longest ago."""
+        """Moves the stream to the end: the first one is the one whose last use is longest ago."""
         streams = self._streams.setdefault(device, {})
         stream = streams.get(name)
         if stream is None:
@@ -269,7 +269,7 @@ class Durable:
         return stream
 
     def _forget_oldest(self, device: str, new: str | None = None) -> None:
-        """All but MAX_STREAMS; never the new one, nor the one that gets confirmed."""
+        """Keep MAX_STREAMS; never drop the new one, nor the one that gets confirmed."""
         streams, kept = self._streams[device], (new, self._latest.get(device))
         while len(streams) > MAX_STREAMS:
             name = next(name for name in streams if name not in kept)

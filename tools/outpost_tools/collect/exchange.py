@@ -1,21 +1,21 @@
 """Several collectors on one shared subscription: each reports to the others what it stored.
 
-The rule. A *statement* of collector C says of a stream: "these numbers are in my log, fsynced" (or
-below a `held` in it), and "all below `base` was confirmed". A *confirmation*, "durable up to N", is
-sent when base..N lie in the union of what all said (durable.py).
+The rule. A *statement* of collector C says about a stream: "these numbers are in my log, fsynced"
+(or below a `held` in it), and "everything below `base` was confirmed". A *confirmation*, "durable
+up to N", is sent when base..N lie in the union of what all collectors said (durable.py).
 
 Why a confirmation is true: by induction over the confirmations. The base was confirmed by an
 earlier one, or is 0. Each number from there to N is in the log of the collector that said so: it
 spoke after its fsync, and its log keeps what was fsynced. So each number up to N is in a log.
-Delay, repetition and loss of statements, two collectors that both confirm, a killed collector: none
-can add a number that is in no log; they only delay a confirmation, or send it twice.
+Delayed, repeated or lost statements, two collectors that both confirm, a killed collector: none of
+these can add a number that is in no log. They only delay a confirmation, or send it twice.
 
-Why everything is confirmed in the end: statements are numbered. A collector that finds one missing
-asks for it, and the speaker repeats everything; an empty statement at least each HEARTBEAT_S shows
-that the last one was lost. One collector speaks for a device (the highest hash among the living);
-another takes over when that one is gone (its will) or silent for LIVE_S. What no collector knows
-any more (one never came back, its neighbours restarted) a board still has in flash: it is
-unconfirmed, so it is sent again.
+Why everything is confirmed in the end: statements are numbered. A collector that misses one asks
+for it, and the speaker repeats everything. An empty statement at least every HEARTBEAT_S shows when
+the last one was lost. One collector confirms a device (the one with the highest hash among the
+living). Another takes over when that one is gone (its will) or silent for LIVE_S. If no collector
+knows a number any more (one never came back, its neighbours restarted), a board still has the
+message in flash: it is unconfirmed, so it is sent again.
 
 Failure cases:
 - A collector is added: it says everything it has, which is nothing, and receives everything from
@@ -23,14 +23,15 @@ Failure cases:
 - A collector is removed: what it said stays true as long as its log stays where the pipeline reads
   it. `outpost collect --retire` empties its queue at the broker first; mosquitto keeps giving an
   absent session its share of the messages.
-- It comes back with an older disk: each start is a new *life*, and its first statement replaces all
-  that the life before said and nobody confirmed. What the old disk no longer has is confirmed by
-  nobody. What was confirmed before the disk was lost is lost with the disk; the tables show a gap.
-  Under the same id it is refused (place.py): it would use segment numbers a second time.
-- It cannot write: it takes no more, says nothing, and falls silent; another one confirms.
+- It comes back with an older disk: each start is a new *life*, and its first statement replaces
+  everything that the previous life said and nobody confirmed. What the old disk no longer has is
+  not confirmed. What was confirmed before the disk was lost is lost with the disk; the tables show
+  a gap. Under the same id the collector is refused (place.py), because it would use segment numbers
+  a second time.
+- It cannot write: it takes no more messages and sends no statements, so another one confirms.
 
-Trust: whoever may publish on these topics, or on `durable`, can make boards forget messages.
-mosquitto.conf keeps others off.
+Trust: a client that may publish on these topics, or on `durable`, can make boards forget messages.
+mosquitto.conf denies all other clients this right.
 
 Pure: statements as bytes in and out, time as an argument.
 """
@@ -50,27 +51,27 @@ from outpost_tools.common import labels
 INTERVAL_S = 0.2
 HEARTBEAT_S = 2.0
 LIVE_S = 7.0
-# After the start: the time that the others have to say what they know, before we confirm less than
-# they did.
+# After the start, the others have this long to say what they know, before we confirm less than they
+# did.
 SETTLE_S = 1.0
 ASK_AGAIN_S = 1.0
-# Of one statement, about. AWS IoT closes the connection on more than 128 KiB; mosquitto drops what
-# exceeds its limit without a word.
+# The approximate limit of one statement. AWS IoT closes the connection on more than 128 KiB;
+# mosquitto silently drops what exceeds its limit.
 STATEMENT_BYTES = 100_000
-_STREAM_BYTES = 75  # of a stream without its ranges: names, base, brackets
+_STREAM_BYTES = 75  # for a stream without its ranges: names, base, brackets
 _RANGE_BYTES = 22
 
 
 @dataclass(slots=True)
 class Other:
-    """What is known of another collector: its life, the number of its last statement, when it
-    came."""
+    """What we know about another collector: its life, the number of its last statement, and when
+    that arrived."""
 
     life: str = ""
     number: int = -1
     heard_at: float = 0.0
     asked_at: float = float("-inf")
-    is_incomplete: bool = True  # we have not got everything it said
+    is_incomplete: bool = True  # we have not received everything it said
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class Changes:
 
 
 class Exchange:
-    """The part of one collector, `me`, in its group."""
+    """The part that one collector, `me`, has in its group."""
 
     def __init__(self, me: str, durable: Durable) -> None:
         self._me = me
@@ -97,15 +98,15 @@ class Exchange:
         self._say_everything = True
         self._said_at = float("-inf")
         self._settled_at: float | None = None
-        self.refused = 0  # statements that were none
+        self.refused = 0  # statements that were malformed
 
     @property
     def farewell(self) -> bytes:
-        """For the broker to publish when we are gone, and for ourselves at an orderly end."""
+        """For the broker to publish when we are gone, and for us at an orderly end."""
         return _encode({"life": self._life, "gone": True})
 
     def heard(self, collector: str, data: bytes, now: float) -> Changes:
-        """Take in a statement of another collector."""
+        """Process a statement of another collector."""
         changes = Changes()
         if collector == self._me:
             return changes
@@ -127,7 +128,7 @@ class Exchange:
         self, collector: str, other: Other, said: dict[str, Any], changes: Changes
     ) -> None:
         if said["life"] != other.life:
-            self._say_everything = True  # it has just begun, and knows nothing of us
+            self._say_everything = True  # it has just started, and knows nothing about us
         if said["life"] != other.life or said["begins"]:
             self._durable.forget(collector)
             other.is_incomplete = not said["begins"]
@@ -141,8 +142,8 @@ class Exchange:
                 changes.devices.add(news.device)
 
     def look_round(self, now: float) -> bool:
-        """Who lives; True when that changed, so that somebody may have to confirm other devices
-        than before."""
+        """Update who is alive; True when that changed, because a collector may then have to confirm
+        other devices than before."""
         living = tuple(
             sorted(
                 [
@@ -168,7 +169,7 @@ class Exchange:
         return not was_settled
 
     def is_ours(self, device: str) -> bool:
-        """Are we the one who confirms this device?"""
+        """Do we confirm this device?"""
         if self._settled_at != float("-inf"):
             return False
         speaker = self._speakers.get(device)
@@ -180,7 +181,7 @@ class Exchange:
     def due(self, now: float, *, everything: bool = False) -> Iterator[bytes]:
         """Statements to publish now.
 
-        `everything`: the news at once, without waiting for the interval (at the end of a run).
+        `everything`: send the news at once, without waiting for the interval (at the end of a run).
         """
         if self._settled_at is None:
             self._settled_at = now + SETTLE_S
@@ -202,7 +203,7 @@ class Exchange:
         return max(0.0, self._said_at + INTERVAL_S - now)
 
     def _ask(self, now: float) -> list[str]:
-        """Collectors that we missed something of."""
+        """Collectors of which we missed something."""
         names = [
             n
             for n, o in self._others.items()
@@ -213,7 +214,7 @@ class Exchange:
         return names
 
     def _statement(self, news: list[News], **more: Any) -> bytes:
-        """begins: takes the place of all said before. fresh: of messages that came just now."""
+        """begins: it replaces everything said before. fresh: about messages that just arrived."""
         streams = [
             [n.device, n.stream, n.base, [number for pair in n.ranges for number in pair]]
             for n in news
@@ -223,7 +224,7 @@ class Exchange:
 
 
 def _parts(news: list[News]) -> Iterator[list[News]]:
-    """The news in portions for one statement each, at least one; a stream may be in several."""
+    """Split the news into one part per statement, at least one; a stream may be in several."""
     part: list[News] = []
     room = STATEMENT_BYTES
     for one in news:
@@ -249,8 +250,8 @@ _TYPES = {"life": str, "number": int, "begins": bool, "fresh": bool, "ask": list
 
 
 def _parse(data: bytes) -> dict[str, Any]:
-    """Raises ValueError, TypeError, LookupError or RecursionError when it is no statement: a word
-    must not stand on rubbish."""
+    """Raises ValueError, TypeError, LookupError or RecursionError when it is not a statement: a
+    confirmation must not rest on garbage."""
     said = json.loads(data)
     if type(said) is not dict:
         raise TypeError("no object")

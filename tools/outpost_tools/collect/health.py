@@ -1,8 +1,8 @@
-"""Is the collector well? For those who watch it: `/healthz`, and systemd by its notification socket
+"""Is the collector well? Reported at `/healthz`, and to systemd through its notification socket
 (sd_notify(3)).
 
-Well is: connected, and the last write and seal worked. The loop says what is wrong and that it
-still turns; whoever asks, from another thread, is told the reason.
+Well means: connected, and the last write and seal worked. The loop reports what is wrong, and that
+it still turns. Another thread can ask for the reason.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import socket
 import time
 from collections.abc import Callable
 
-# Without a turn of the loop for so long it hangs, whatever it last said: a write to a dead disk.
+# If the loop has not turned for this long, it hangs, whatever it last reported: a write to a dead
+# disk.
 STUCK_S = 60.0
 _KEEP_ALIVE_S = 5.0
 
 
 class Health:
-    """One collector's; `reasons` in the words of the loop."""
+    """The health of one collector; the loop words the `reasons`."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -28,14 +29,14 @@ class Health:
         self._told: str | None = None
 
     def turned(self) -> None:
-        """The loop turns."""
+        """Call this at each turn of the loop."""
         now = self._turned_at = self._now()
         if now - self._told_alive_at >= _KEEP_ALIVE_S:
             self._told_alive_at = now
             notify("WATCHDOG=1")
 
     def tell(self, what: str, reason: str | None) -> None:
-        """The reason why `what` is not well; None: it is."""
+        """Set the reason why `what` is not well; None: it is well."""
         if self._reasons.get(what) == reason:
             return
         # one assignment: the other thread sees the old reasons or the new ones
@@ -56,7 +57,7 @@ class Health:
 
 
 def notify(text: str) -> None:
-    """To the service manager, if there is one; ten lines instead of a library."""
+    """Notify the service manager, if there is one; ten lines instead of a library."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path:
         return
@@ -66,4 +67,4 @@ def notify(text: str) -> None:
             link.setblocking(False)
             link.sendto(" ".join(text.splitlines()).encode(), address)
     except OSError:
-        pass  # it is not there any more, or does not read: its business
+        pass  # the manager is gone, or does not read: that is not our problem

@@ -1,8 +1,8 @@
-"""The collector's MQTT connection: what arrived, acknowledge it, publish.
+"""The collector's MQTT connection: receive messages, acknowledge them, publish.
 
-Which topics: `<prefix>/+/data`, on a shared subscription when `share` names a group; then also what
-the group's other collectors say (see exchange.py), as QoS 0, because a queue of old statements
-would help nobody.
+It subscribes to `<prefix>/+/data`, on a shared subscription when `share` names a group. Then it
+also subscribes to what the group's other collectors say (see exchange.py), with QoS 0, because a
+queue of old statements would help nobody.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from outpost_tools.common.mqtt_packets import DUP, RETAIN, Publish
 from outpost_tools.common.notices import why_no_connection
 from outpost_tools.common.segments import MAX_PAYLOAD_BYTES, encode_frame
 
-# One batch, one fsync. A batch ends when the socket is dry, or with the read that reaches one of
+# One batch, one fsync. A batch ends when the socket is empty, or with the read that reaches one of
 # these.
 BATCH = Limits(messages=4000, seconds=0.1, bytes=4 << 20)
 _NAMES_REMEMBERED = 100_000
@@ -32,7 +32,7 @@ _NAMES_REMEMBERED = 100_000
 
 @dataclass(slots=True)
 class Batch:
-    """What arrived on one connection: frames ready for the log, whose keys count, and the
+    """What arrived on one connection: frames ready for the log, the keys to confirm, and the packet
     identifiers to acknowledge when all of it is durable. An identifier means nothing on a later
     connection."""
 
@@ -61,10 +61,10 @@ class Link(Connection):
         had_session: bool = False,
         version: int = mqtt.MQTTv311,
     ) -> None:  # fmt: skip
-        """share: the group of a shared subscription. retiring: give the subscription up,
-        take what the broker still holds. is_queued: publish with QoS 1, not retained. version:
-        MQTTv5 has the broker keep what we do not take, rather than the kernel (receive maximum),
-        and shows what messages say of themselves.
+        """share: the group of a shared subscription. retiring: unsubscribe, and take what the
+        broker still holds. is_queued: publish with QoS 1, not retained. version: with MQTTv5, the
+        broker rather than the kernel keeps what we do not take (receive maximum), and messages show
+        their properties.
         """
         super().__init__(
             (host, port), client_id, BATCH, credentials=credentials, tls=tls,
@@ -74,9 +74,9 @@ class Link(Connection):
         self._client.on_properties = self.oddities.add
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
-        self._devices: dict[bytes, str] = {}  # topic -> device, "" for a name that no board has
+        self._devices: dict[bytes, str] = {}  # topic -> device, "" for names no board can have
         self._batch = Batch(0)
-        # where the group's collectors speak
+        # the topics of the group's statements
         self._table = f"{prefix}/collectors/{share}/" if share else None
         self._statements: list[tuple[str, bytes]] = []
         self._credentials, self._tls = credentials, tls
@@ -89,21 +89,23 @@ class Link(Connection):
         self.fresh = False
 
     def set_farewell(self, statement: bytes) -> None:
-        """What the broker says to the group when our connection breaks. Before the first take()."""
+        """The statement that the broker publishes to the group when our connection breaks. Call
+        this before the first take()."""
         self._client.will_set(f"{self._table}{self._client_id}", statement)
 
     def take_statements(self) -> list[tuple[str, bytes]]:
-        """(collector, statement) of what the group's collectors said, ourselves too, in order."""
+        """(collector, statement) of each statement of the group, also our own, in order."""
         statements, self._statements = self._statements, []
         return statements
 
     def state(self, statement: bytes) -> None:
-        """Say it to the group. QoS 0: statements are numbered, and who misses one asks."""
+        """Publish it to the group. QoS 0: statements are numbered; a collector that misses one
+        asks for it."""
         self._client.publish(f"{self._table}{self._client_id}", statement)
 
     @property
     def unread_bytes(self) -> int:
-        """What the kernel holds for us; 0 without a connection."""
+        """Bytes that the kernel holds for us; 0 without a connection."""
         socket = self._client.socket()
         if socket is None:
             return 0
@@ -112,8 +114,8 @@ class Link(Connection):
         return count[0]
 
     def give_up_session(self) -> bool:
-        """After close(): a clean session takes the place of ours, so that the broker keeps nothing
-        for us. False, with the reason said, when the broker does not accept it in time."""
+        """After close(): replace our session with a clean one, so that the broker keeps nothing for
+        us. False, after printing the reason, when the broker does not accept it in time."""
         client = mqtt.Client(
             mqtt.CallbackAPIVersion.VERSION2,
             client_id=self._client_id,
@@ -130,23 +132,24 @@ class Link(Connection):
         return not reason
 
     def take(self, wait_s: float) -> Batch:
-        """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing
-        has."""
+        """Return what has arrived, after at most `wait_s` (or one connection attempt); empty when
+        nothing has."""
         self._batch = Batch(self._connection)
         self._serve(wait_s)
         return self._batch
 
     def ack(self, batch: Batch) -> None:
-        """PUBACK, if it came on this connection; on another one the broker sends it again."""
+        """Send PUBACK if the batch came on this connection; on another one the broker retransmits
+        it."""
         if self.connected and batch.connection == self._connection:
             self._client.ack_all(batch.packet_ids)
 
     def publish(self, messages: list[tuple[str, bytes]]) -> None:
-        """(topic, payload) of each, retained. Only while connected.
+        """Publish (topic, payload) pairs, retained. Only while connected.
 
-        QoS 0, without an answer for each: what is lost, is lost with the connection, and after each
-        new one everything is published again (`fresh`). Queued: QoS 1, 20 in flight, and what the
-        broker has not acknowledged goes again on the next connection; paho sees to both.
+        QoS 0, without an answer for each: messages are lost only with the connection, and after
+        each new one everything is published again (`fresh`). Queued: QoS 1, 20 in flight, and what
+        the broker has not acknowledged is retransmitted on the next connection; paho does both.
         """
         if not self._is_queued:
             self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
@@ -159,7 +162,7 @@ class Link(Connection):
 
     @property
     def everything_written(self) -> bool:
-        """Nothing waits for the socket, or for its acknowledgement."""
+        """True when nothing waits for the socket or for an acknowledgement."""
         return not self._client.want_write() and not self._unacknowledged
 
     def _subscribe(self, client: mqtt.Client) -> None:
@@ -181,7 +184,7 @@ class Link(Connection):
             self._say(f"subscribed to {name}")
             return
         self.refused += 1
-        user = f"user {self._credentials[0]!r}" if self._credentials else "who gives no --user"
+        user = f"user {self._credentials[0]!r}" if self._credentials else "a client without --user"
         what = "no message will come" if name == self._filter else "no statement will come"
         self._say(
             f"refused to let us subscribe to {name}: {user} may not read it, so {what}. Grant it, "
@@ -198,13 +201,13 @@ class Link(Connection):
             publishes = self._client.read_publishes()
             if publishes is None:
                 return
-            if batch.connection != self._connection:  # what came first was CONNACK
+            if batch.connection != self._connection:  # the first packet was CONNACK
                 batch.connection = self._connection
             self._add(publishes)
             self._add_notes()
 
     def _add(self, publishes: list[Publish]) -> None:
-        """To the batch. What runs here for each message is half of the collector's time."""
+        """Add to the batch. The work here for each message is half of the collector's time."""
         batch, devices, now_ms = self._batch, self._devices, time.time_ns() // 1_000_000
         for kind, topic, packet_id, payload in publishes:
             device = devices.get(topic)
@@ -226,7 +229,7 @@ class Link(Connection):
                     batch.keys.append(key)
 
     def _add_notes(self) -> None:
-        """Behind the messages that they are about."""
+        """Append the notes after the messages that they are about."""
         for topic, data in self.oddities.take():
             frame = encode_frame(time.time_ns() // 1_000_000, topic, data)
             self._batch.frames.append(frame)
@@ -239,7 +242,7 @@ class Link(Connection):
             super()._on_refused(reason)
 
     def _device_of(self, topic: bytes) -> str | None:
-        """Remembers it; None when nobody subscribed to this topic."""
+        """Remember the device; None when the topic is not one that we subscribed to for boards."""
         if not self._ours.match(topic):
             return None
         if len(self._devices) >= _NAMES_REMEMBERED:
@@ -248,10 +251,9 @@ class Link(Connection):
         return device
 
     def _hear(self, kind: int, topic: bytes, payload: bytes) -> None:
-        """What is not a board's: a statement of the group's, or nothing.
+        """Handle what does not come from a board: a statement of the group, or nothing.
 
-        amqtt sends a session that comes back the retained messages of everybody's topics: our own
-        confirmations.
+        amqtt sends a resumed session the retained messages of all topics: our own confirmations.
         """
         if self._table is not None and topic.startswith(self._table.encode()) and not kind & RETAIN:
             collector = topic[len(self._table) :].decode("utf-8", "replace")
@@ -264,7 +266,7 @@ class Link(Connection):
 
 
 def _answer(client: mqtt.Client, address: tuple[str, int]) -> str:
-    """Connects, and ends that; "" when the broker accepted it. Bounded, unlike loop_forever()."""
+    """Connect and disconnect; "" when the broker accepted it. Bounded, unlike loop_forever()."""
     answers = []
     client.on_connect = lambda _client, _data, _flags, code, _properties: answers.append(code)
     until = time.monotonic() + CONNACK_TIMEOUT_S

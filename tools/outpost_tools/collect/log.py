@@ -5,8 +5,8 @@
     .cut                   see outpost_tools.common.segments
     state.json, .changes   what is durable in segments 0..n, see state.py
 
-The snapshot only saves time. After a kill the segments above n are read again; without a snapshot,
-or with a damaged one, all are.
+The snapshot only saves time. After a kill, the segments above n are read again; without a snapshot,
+or with a damaged one, all segments are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LogBusyError(RuntimeError):
 
 
 class Writer(segments.SegmentWriter):
-    """Knows also how old its open segment is, and how to leave it behind after a failed write."""
+    """Also knows how old its open segment is, and how to abandon it after a failed write."""
 
     def __init__(self, directory: Path, *, max_bytes: int) -> None:
         super().__init__(directory, max_bytes=max_bytes)
@@ -46,8 +46,8 @@ class Writer(segments.SegmentWriter):
         return self._number if self._file is not None and self._committed else self.sealed_through
 
     def begin_after(self, number: int) -> None:
-        """Never give a number twice: segments up to `number` existed, also when readers have
-        deleted them since."""
+        """Never use a number twice: segments up to `number` existed, even if readers have deleted
+        them since."""
         self._number = max(self._number, number + 1)
 
     @property
@@ -73,18 +73,18 @@ class Writer(segments.SegmentWriter):
     def abandon(self) -> None:
         """Close the open segment without what was not committed.
 
-        After a failed write or fsync the kernel may call pages clean that never reached the disk,
-        so a second fsync on the same file proves nothing: the caller makes a new Writer and writes
+        After a failed write or fsync, the kernel may mark pages clean that never reached the disk,
+        so a second fsync on the same file proves nothing. The caller makes a new Writer and writes
         its frames again.
         """
         if self._file is None:
             return
         raw = self._file.raw
         try:
-            # Frames that were never acknowledged only take room on a full disk.
+            # Frames that were never acknowledged would only take space on a full disk.
             os.ftruncate(raw.fileno(), self._committed)
         finally:
-            raw.close()  # the raw file: closing the buffer above it would write what is left in it
+            raw.close()  # closing the buffered file above it would write what is left in its buffer
             self._file = None
 
 
@@ -96,7 +96,7 @@ class Log:
     ) -> None:
         """keep_news: see Durable.
 
-        Raises LogBusyError, OSError, or ValueError (a file in the directory that is no segment).
+        Raises LogBusyError, OSError, or ValueError (a file in the directory that is not a segment).
         """
         self.directory = root / collector
         self.collector = collector
@@ -113,7 +113,7 @@ class Log:
             self.durable = self._load()
             self._saved.save(self.durable, self.sealed_through)
         except BaseException:
-            os.close(self._lock)  # a refusal must not keep others out
+            os.close(self._lock)  # a refusal must not lock others out
             raise
 
     @property
@@ -128,11 +128,11 @@ class Log:
 
     @property
     def unsealed_bytes(self) -> int:
-        """Durable, but not yet visible to readers."""
+        """Bytes that are durable, but not yet visible to readers."""
         return self._writer.length if self._writer is not None else 0
 
     def take_recovered(self) -> list[segments.Recovered]:
-        """What was found damaged, or cut off, since the last call."""
+        """What was found damaged, or was cut off, since the last call."""
         found, self._recovered = self._recovered, []
         return found
 
@@ -145,7 +145,7 @@ class Log:
     def store(self, frames: list[bytes]) -> None:
         """Append and make durable, with ONE fsync.
 
-        Raises OSError: then none of `frames` counts as stored.
+        Raises OSError; none of `frames` then counts as stored.
         """
         try:
             writer = self._open_writer()
@@ -156,7 +156,7 @@ class Log:
             raise
 
     def seal_when_older(self, seconds: float) -> None:
-        """Seal the open segment when it is at least so old, and save the snapshot after any seal.
+        """Seal the open segment when it is at least this old; save the snapshot after any seal.
 
         Raises OSError.
         """
@@ -166,7 +166,7 @@ class Log:
         except OSError:
             self._leave_writer()
             raise
-        # every key of the sealed segments is in `durable`: the loop notes them before it seals
+        # every key of the sealed segments is in `durable`: the loop adds them before it seals
         self._saved.save(self.durable, self.sealed_through)
 
     def _open_writer(self) -> Writer:
@@ -179,8 +179,8 @@ class Log:
         return self._writer
 
     def _leave_writer(self) -> None:
-        """After an error no file is written to again; its committed frames are sealed by the next
-        writer."""
+        """After an error no file is written to again; the next writer seals its committed
+        frames."""
         writer, self._sealed_through = self._writer, self.sealed_through
         self._writer = None
         if writer is not None:
@@ -218,8 +218,8 @@ class Log:
 def frame_key(frame: segments.Frame) -> Key | None:
     """The key of a stored frame that counts for confirmation; None for the others.
 
-    A retained or truncated one does not count: the tables will not hold it, so a board must not
-    forget it for that.
+    A retained or truncated frame does not count: the tables will not hold it, so a board must not
+    forget the message because of it.
     """
     return None if frame.retained or frame.truncated else key_of(frame.topic, frame.payload)
 

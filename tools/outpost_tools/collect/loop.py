@@ -1,9 +1,9 @@
-"""The collector's one thread, and the order that its promise stands on: append, fsync, PUBACK,
+"""The collector's single thread, and the order that its promise rests on: append, fsync, PUBACK,
 confirm.
 
-Nothing is acknowledged before it is durable. When the disk refuses (full, or broken) the collector
-keeps what it has taken, takes no more, and tries again: the broker's queue, and beyond it the
-boards' flash, hold the rest.
+Nothing is acknowledged before it is durable. When the disk refuses (full, or broken), the collector
+keeps what it has taken, takes no more, and retries. The broker's queue, and beyond it the boards'
+flash, hold the rest.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ DISK_RETRY_S = 1.0
 # At the end: how long the last acknowledgements and confirmations may wait for a broker that does
 # not read.
 DRAIN_S = 2.0
-# A session that is given up is empty when nothing came for this long.
+# A session being retired counts as empty when nothing has arrived for this long.
 RETIRE_QUIET_S = 2.0
-# Of which a line is written that they send too many streams; the counter has them all.
+# This many devices get a line for sending on too many streams; the counter counts all of them.
 TOLD_DEVICES = 100
 SILENCE_S = 60.0
 
@@ -36,11 +36,11 @@ SILENCE_S = 60.0
 class Collector:
     """Runs until `ending` is set (by a signal), then drains and seals.
 
-    exchange: with the other collectors of a shared subscription; None: we see every message.
-    question: how far this id's log went, see place.py; None: begin without asking.
-    share_question: has the broker shared subscriptions? see shares.py. rights_question: may we
-    write confirmations? see rights.py. is_queued: the broker keeps no retained messages, it queues
-    confirmations for the boards' sessions.
+    exchange: talks to the other collectors of a shared subscription; None: we see every message.
+    question: how far this id's log had got, see place.py; None: start without asking.
+    share_question: does the broker have shared subscriptions? see shares.py. rights_question: may
+    we write confirmations? see rights.py. is_queued: the broker keeps no retained messages, it
+    queues confirmations for the boards' sessions.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Collector:
         self._began_at, self._told_silence = time.monotonic(), False
         self._place = topic_of(prefix, log.collector)
         self._notes = Notes(log, prefix)
-        self._told = -1  # the number that the broker remembers
+        self._told = -1  # the segment number that the broker remembers
         self._is_queued = is_queued
-        self._repeats: set[str] = set()  # devices that are told although they were told the same
-        self._last_told: dict[str, bytes] = {}  # queued: what each device was told
+        self._repeats: set[str] = set()  # devices to confirm again, even with the same number
+        self._last_told: dict[str, bytes] = {}  # queued: the last confirmation of each device
         self._pacing = Pacing(confirm_seconds)
         self.ending = Ending()
         self._cannot_seal = self._is_damaged = self._may_not_confirm = False
@@ -86,10 +86,10 @@ class Collector:
 
     def run(self) -> int:
         """0 after an orderly end; 1 when messages that were taken could not be stored (the broker
-        has them still), or the log was found damaged.
+        still has them), or the log was found damaged.
 
-        Raises ToolError, before anything was taken, when the log is an older one than the broker
-        remembers.
+        Raises ToolError, before anything was taken, when the log is older than the one that the
+        broker remembers.
         """
         self._check_place()
         while not self.ending.is_set():
@@ -100,8 +100,8 @@ class Collector:
         return self._drain() or int(self._is_damaged)
 
     def retire(self) -> int:
-        """As run(), but take no new messages, and end by itself when the broker holds none for us
-        any more."""
+        """As run(), but take no new messages, and end when the broker holds none for us any
+        more."""
         self._check_place()
         while not self.ending.is_set() and not self._is_empty():
             if not self._step(INTERVAL_S):
@@ -114,7 +114,7 @@ class Collector:
     def _check_place(self) -> None:
         self._tell_damage()
         if self._share_question is not None:
-            self._share_question.ask(self.ending)  # it says what is wrong
+            self._share_question.ask(self.ending)  # the question prints what is wrong
         if self._rights_question is not None:
             is_answered = self._rights_question.ask(self.ending) is not None
             self._may_not_confirm = not is_answered and not self.ending.is_set()
@@ -127,7 +127,7 @@ class Collector:
         self._health.ready()
 
     def _tell_place(self) -> None:
-        """Before the PUBACKs: who takes the disk away after them leaves a broker that knows."""
+        """Before the PUBACKs: if the disk is taken away after them, the broker already knows."""
         if self._is_queued:
             return
         if self._link.connected and self._log.stored_through > self._told:
@@ -149,8 +149,8 @@ class Collector:
         )
 
     def _step(self, wait_s: float) -> bool:
-        """Take what has arrived and deal with it; False when it could not be stored and the end was
-        asked for."""
+        """Take what has arrived and process it; False when it could not be stored and the end was
+        requested."""
         self._health.turned()
         batch = self._link.take(wait_s)
         self._health.tell("broker", None if self._link.connected else "not connected to the broker")
@@ -210,7 +210,7 @@ class Collector:
             self._mark(device)
 
     def _mark(self, device: str) -> None:
-        """There is news of this device; whose business it is to tell it, we may not know yet."""
+        """This device has news. We may not know yet which collector has to confirm it."""
         if self._exchange is None or self._exchange.is_ours(device):
             self._pacing.mark(device)
 
@@ -219,7 +219,7 @@ class Collector:
             self._mark(device)
 
     def _listen(self) -> None:
-        """To the other collectors."""
+        """Process the statements of the other collectors."""
         if self._exchange is None:
             return
         now = time.monotonic()
@@ -236,7 +236,7 @@ class Collector:
             self._mark_all()
 
     def _speak(self, *, everything: bool = False) -> None:
-        """To the other collectors."""
+        """Publish our statements to the other collectors."""
         if self._exchange is not None:
             for statement in self._exchange.due(time.monotonic(), everything=everything):
                 self._link.state(statement)
@@ -247,7 +247,7 @@ class Collector:
             self._log.seal_when_older(self._segment_seconds)
         except OSError as error:
             # Nothing is lost: the messages are durable, only not yet visible to readers. The next
-            # step tries again.
+            # step retries.
             self._metrics.errors.labels("seal").inc()
             if not self._cannot_seal:
                 self._say(f"cannot seal in {self._log.directory}: {error}")
@@ -262,7 +262,7 @@ class Collector:
         if not self._link.connected:
             return
         if self._link.fresh:
-            # A broker that was killed may have forgotten retained messages, or gone back to older
+            # A broker that was killed may have forgotten retained messages, or returned to older
             # ones.
             self._link.fresh = False
             self._told = -1
@@ -275,9 +275,9 @@ class Collector:
         self._speak(everything=everything)
 
     def _due_confirmations(self, *, everything: bool) -> list[tuple[str, bytes]]:
-        """(topic, payload). The same number goes to a device again when it sent a message again,
-        which is how it asks. Beyond that a retained message is renewed, but a queue of the same
-        words would help nobody.
+        """(topic, payload) pairs. A device gets the same number again when it retransmitted a
+        message, which is how it asks. Otherwise a retained message is renewed, but a queue of
+        identical confirmations would help nobody.
         """
         found = []
         for device in self._pacing.due(time.monotonic(), everything=everything):
@@ -292,9 +292,9 @@ class Collector:
         return found
 
     def _drain(self) -> int:
-        """The last confirmations, then a clean end.
+        """Send the last confirmations, then end cleanly.
 
-        What arrives meanwhile is stored like all else.
+        What arrives meanwhile is stored like everything else.
         """
         until = time.monotonic() + DRAIN_S
         self._confirm(everything=True)
@@ -336,8 +336,8 @@ class Collector:
             )
 
     def _tell_silence(self) -> None:
-        """Once, when no message has ever come: under an ACL file a broker grants what it will not
-        deliver, and nothing else tells."""
+        """Print a line, once, when no message has ever come: a broker with an ACL file grants
+        subscriptions whose messages it will not deliver, and nothing else shows it."""
         is_new = self._last_message_at == self._began_at
         if self._told_silence or not is_new or time.monotonic() - self._began_at < SILENCE_S:
             return

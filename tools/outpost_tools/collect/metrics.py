@@ -1,4 +1,4 @@
-"""What the collector counts: a line on stderr now and then, and on loopback, when a port is given,
+"""The collector's counters: a line on stderr now and then, and on loopback, when a port is set,
 Prometheus' text format and `/healthz`."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FSYNC_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 
 
 class Metrics:
-    """One registry for one collector. All of it is touched once a group, not once a message."""
+    """One registry for one collector. All of it is updated once per group, not once per message."""
 
     def __init__(self, collector: str) -> None:
         self._collector = collector
@@ -37,7 +37,7 @@ class Metrics:
         self.statements = counter("statements", "Sent to the group's other collectors")
         self.damaged = counter("damaged_messages", "Unreadable in our log, at least")
         self.cut_bytes = counter("cut_bytes", "Cut off the ends of segments, kept as .cut")
-        text = "Streams beyond the bound of a device, the oldest first"
+        text = "Streams dropped beyond the limit per device, the oldest first"
         self.forgotten = counter("forgotten_streams", text)
         self.errors = counter("errors", "Failed writes, seals, refused statements", ["kind"])
         for kind in ("write", "seal", "statement"):
@@ -52,9 +52,9 @@ class Metrics:
         self.streams = gauge("streams", "Streams known")
         text = "Connections that another client with our id seems to have ended"
         self.takeovers = gauge("takeovers", text)
-        text = "Sessions that the broker had and has no more: its queue is lost with them"
+        text = "Sessions that the broker had and has lost, with their queues"
         self.lost_sessions = gauge("lost_sessions", text)
-        text = "Messages of MQTT 5 with an expiry: what waits too long is deleted at the broker"
+        text = "Messages of MQTT 5 with an expiry: the broker deletes them if they wait too long"
         self.expiring = gauge("expiring_messages", text)
         text = "Rights that the broker refused: subscriptions, confirmations"
         self.rights_refused = gauge("rights_refused", text)
@@ -64,7 +64,7 @@ class Metrics:
         self._said_at = 0.0
 
     def serve(self, port: int, health: Health) -> None:
-        """On loopback, in threads of their own. Raises ToolError."""
+        """Serve on loopback, in separate threads. Raises ToolError."""
         metrics = make_wsgi_app(self.registry)
 
         def answer(environ, start_response):
@@ -97,9 +97,10 @@ class Metrics:
         return time.monotonic() - self._shown_at >= STATS_INTERVAL_S
 
     def sum_up(self, *, connected: bool, quiet: bool, last: bool = False) -> None:
-        """The rate since the last time, and the line: not the same again within ten minutes.
+        """Update the rate since the last call, and print the line, but not the same one within ten
+        minutes.
 
-        last: the line in any case.
+        last: print the line in any case.
         """
         now = time.monotonic()
         rate = (self._total - self._shown) / max(now - self._shown_at, 1e-3)
@@ -122,7 +123,7 @@ class Metrics:
 
 
 class _Silent(WSGIRequestHandler):
-    """No line on stderr for each question."""
+    """Prints no line on stderr for each request."""
 
     def log_message(self, *_) -> None:
         pass

@@ -1,4 +1,5 @@
-"""What the report is to tell of this collector: kept in its log, see common/collector_notes.py."""
+"""What the report should say about this collector: stored in its log, see
+common/collector_notes.py."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ class Notes:
         self._next_at = float("-inf")
 
     def keep_takeovers(self, count: int) -> None:
-        """Durable when it returns; at most one an hour. A disk that refuses is tried again the next
-        time."""
+        """Durable when it returns; at most one note per hour. If the disk refuses, the next call
+        retries."""
         now = time.monotonic()
         if count == self._kept or now < self._next_at:
             return

@@ -1,8 +1,8 @@
-"""What messages of MQTT 5.0 say of themselves beside their payload, as far as it is odd.
+"""Odd properties that messages of MQTT 5.0 carry besides their payload.
 
-User properties of a message that names no number, and so will not reach silver: a note for
-quarantine. A message expiry: while it waits at the broker it may be deleted there, which a gap in
-the board's numbers will show; it is counted, and said once of each device.
+User properties of a message that has no number, and so will not reach silver: they become a note
+for quarantine. A message expiry: the broker may delete the message while it waits there, which a
+gap in the board's numbers will show. It is counted, and reported once for each device.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from outpost_tools.common.message import key_of
 
 _TOLD_DEVICES = 100
 _EXPIRES = (
-    "{topic}: messages expire, this one in {seconds} s: what waits longer at the broker is deleted "
-    "there. In broker mode it is lost (not said again)"
+    "{topic}: messages expire, this one in {seconds} s: the broker deletes what waits longer. In "
+    "broker mode it is lost (not said again)"
 )
 
 
 class Oddities:
-    """Of one collector; add() is called before the messages are taken, take() after them."""
+    """For one collector; add() is called before the messages are taken, take() after them."""
 
     def __init__(self, prefix: str, collector: str) -> None:
         self.expiring = 0  # messages that had an expiry
@@ -31,10 +31,10 @@ class Oddities:
         self._told: set[bytes] = set()
 
     def add(self, topic: bytes, payload: bytes, properties: bytes) -> None:
-        """Raises MalformedError: the connection cannot go on."""
+        """Raises MalformedError: the connection cannot continue."""
         found = mqtt_properties.listed(properties)
         if not (topic.startswith(self._begin) and topic.endswith(self._end)):
-            return  # no board's: it is not stored either
+            return  # it is not from a board, so it is not stored either
         expiry_s = dict(found).get(mqtt_properties.EXPIRY)
         if expiry_s is not None:
             self.expiring += 1
@@ -44,7 +44,7 @@ class Oddities:
             self._notes.append((self._place, data))
 
     def take(self) -> list[tuple[bytes, bytes]]:
-        """(topic, payload) of the notes since the last time."""
+        """(topic, payload) of the notes since the last call."""
         notes, self._notes = self._notes, []
         return notes
 

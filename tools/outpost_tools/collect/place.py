@@ -1,14 +1,14 @@
-"""Is this disk the newest under its id? Segment numbers must not be given twice: the pipeline would
+"""Is this disk the newest one of its id? Segment numbers must not be used twice: the pipeline would
 skip the second ones.
 
 A disk cannot know that it is an old copy, so the broker remembers: a retained message holds the
 highest number whose segment has stored messages. It is published after their fsync and before their
-PUBACK, and again at each connection (loop.py). At a start it is asked for, before anything is
-taken, on a connection and a clean session of its own: on the collector's own session the answer
-would come after the whole backlog. A log that ends below it is refused.
+PUBACK, and again at each connection (loop.py). At the start the collector asks for it before it
+takes anything, on a separate connection with a clean session: on the collector's own session the
+answer would come after the whole backlog. A log that ends below this number is refused.
 
 What remains: a broker that lost its retained messages (or never had this one) remembers nothing.
-The collector says so when its log is not new, and goes on; then an old disk is seen by nobody here.
+The collector says so when its log is not new, and goes on; an old disk is then not detected here.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _PLACE = ".segments"
 
 
 def topic_of(prefix: str, collector: str, place: str = _PLACE) -> str:
-    """Below the collectors' own topics; no group begins with a full stop."""
+    """Below the collectors' own topics; no group name begins with a full stop."""
     return f"{prefix}/collectors/{place}/{collector}"
 
 
 class Question(MessageConnection[None]):
-    """Asks the broker once. Our own marker, sent to the same topic, comes back after the retained
-    number: no need to wait for what may not be there."""
+    """Asks the broker once. We send our own marker to the same topic; it comes back after the
+    retained number, so we need not wait for a number that may not exist."""
 
-    keeps_session = False  # nothing may stay of a question
+    keeps_session = False  # a question must leave nothing at the broker
     answer_s = ANSWER_S
     suffix = "place"
     place = _PLACE
@@ -66,11 +66,11 @@ class Question(MessageConnection[None]):
         self._asked_at = 0.0
 
     def ask(self, ending: Ending) -> int | None:
-        """The number, None when the broker has none. Tries until it is connected, or `ending`."""
+        """The number; None when the broker has none. Retries until it is connected, or `ending`."""
         while not ending.is_set() and not self._is_answered:
             self.take(0.2)
             is_late = self.connected and time.monotonic() - self._asked_at > self.answer_s
-            # a broker that ends the connection on a topic that is denied (AWS) gives no answer
+            # a broker that closes the connection on a denied topic (AWS) sends no answer
             if is_late or self._connection > ENOUGH_CONNECTIONS:
                 self._complain()
                 break
@@ -103,7 +103,7 @@ class Question(MessageConnection[None]):
 
 
 def check(directory: object, stored_through: int, remembered: int | None) -> str | None:
-    """A warning, or None when all is well. Raises ToolError when the disk is an older one."""
+    """A warning, or None when all is well. Raises ToolError when the disk is an older copy."""
     if remembered is None:
         if stored_through < 0:
             return None
@@ -117,7 +117,7 @@ def check(directory: object, stored_through: int, remembered: int | None) -> str
         raise ToolError(
             f"{directory} {end}, but segment {remembered} was written under this id: an older "
             "copy, or a new disk?"
-            " The pipeline would skip numbers given twice. Use a new --id, and leave this folder "
+            " The pipeline would skip numbers used twice. Use a new --id, and leave this folder "
             "to the pipeline"
             " (--new-log when the tables are recreated, too)"
         )

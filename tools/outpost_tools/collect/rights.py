@@ -1,8 +1,9 @@
-"""May this user write confirmations? MQTT 3.1.1 has no answer for a PUBLISH that is denied: brokers
-acknowledge it and throw it away, and the boards keep everything until their flash is full.
+"""May this user write confirmations? MQTT 3.1.1 has no answer for a denied PUBLISH: brokers
+acknowledge it and discard it, and the boards keep everything until their flash is full.
 
-So the collector tries at its start, on a connection and a clean session of its own: a marker on the
-confirmation topic of a device that cannot be (its name has a "~") must come back.
+So the collector tries at its start, on a separate connection with a clean session: it publishes a
+marker on the confirmation topic of a device that cannot exist (its name has a "~"), and the marker
+must come back.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NO_READ = (
 
 
 class RightsQuestion(Question):
-    """ask() returns 1, or None when the marker does not come back: then it has said why."""
+    """ask() returns 1, or None when the marker does not come back, after printing why."""
 
     answer_s = 3.0
     suffix = "rights"
@@ -35,7 +36,7 @@ class RightsQuestion(Question):
     def __init__(self, address, collector, prefix, *, credentials=None, **security) -> None:
         super().__init__(address, collector, prefix, credentials=credentials, **security)
         self.topic = f"{prefix}/{collector}~{self.suffix}/durable"
-        self._marker += b" 0"  # reads as a confirmation: others listen to all of them, too
+        self._marker += b" 0"  # looks like a confirmation, since others subscribe to all of them
         self._words = {
             "topic": self.topic,
             "filter": f"{prefix}/+/durable",

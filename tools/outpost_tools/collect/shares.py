@@ -1,8 +1,8 @@
 """Does this broker have shared subscriptions? NATS 2.15 grants `$share/...` as it grants any topic,
-and then nothing ever comes on it.
+and then never delivers anything on it.
 
-Asked at the start, on a connection and a clean session of its own: our own marker must come back on
-a shared subscription that nobody else is in.
+Asked at the start, on a separate connection with a clean session: our own marker must come back on
+a shared subscription that nobody else has.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import paho.mqtt.client as mqtt
 from outpost_tools.collect.place import Question
 
 WARNING = (
-    "nothing came back on a shared subscription: has this broker none (NATS), or may this user not "
-    "read and write {topic}? Without shared subscriptions no message will come: leave --share out"
+    "nothing came back on a shared subscription: does this broker have none (NATS), or may this "
+    "user not read and write {topic}? Without shared subscriptions no message will come: leave "
+    "--share out"
 )
 
 

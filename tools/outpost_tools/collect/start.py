@@ -1,4 +1,4 @@
-"""From the arguments of `outpost collect`, checked, to a collector that is ready to run."""
+"""Builds a collector that is ready to run, from the checked arguments of `outpost collect`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class DiskFull(ToolError):
-    """No fault of the arguments: there may be room at the next try."""
+    """Not the fault of the arguments: there may be space at the next try."""
 
 
 def collector(args: argparse.Namespace) -> Collector:
-    """Its log is locked, SIGTERM and SIGINT stop it. Raises DiskFull, ToolError."""
+    """With its log locked; SIGTERM and SIGINT stop it. Raises DiskFull, ToolError."""
     found = access.of(args)
     log = _log(args, found)
     where = "{}:{}".format(*found.address)
@@ -58,8 +58,8 @@ def collector(args: argparse.Namespace) -> Collector:
 def _connections(
     args: argparse.Namespace, found: Access, log: Log
 ) -> tuple[Link, dict[str, Question | None]]:
-    """The connection, and those that first ask the broker how far our log went, whether it has
-    shared subscriptions, and whether we may write confirmations."""
+    """The connection, and the questions that first ask the broker how far our log had got, whether
+    it has shared subscriptions, and whether we may write confirmations."""
     version = MQTTv5 if args.level == "5" else MQTTv311
     security = {"credentials": found.login, "tls": found.tls, "version": version}
     is_queued = args.confirmation == "queued"
@@ -68,7 +68,7 @@ def _connections(
         *found.address, found.collector, found.prefix, **security, **how,
         had_session=log.stored_through >= 0,
     )  # fmt: skip
-    # the broker remembers by a retained message
+    # the broker remembers the number in a retained message
     is_asked = not args.new_log and not is_queued
     where = (found.address, found.collector, found.prefix)
     return link, {
@@ -87,7 +87,7 @@ def _log(args: argparse.Namespace, found: Access) -> Log:
     except (LogBusyError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in _FULL:
             raise DiskFull(
-                f"cannot write {args.log}: {error.strerror}; it can when there is room"
+                f"cannot write {args.log}: {error.strerror}; free some space and start again"
             ) from None
         raise ToolError(str(error)) from None
 

@@ -1,18 +1,19 @@
-"""Saves reading all segments at a start: a snapshot of what is durable, and what changed since.
+"""Avoids reading all segments at a start: a snapshot of what is durable, and the changes since.
 
     state.json             {"version": 1, "collector": id, "sealed_through": n, "streams": ...,
                            "latest": ...}: the keys of segments 0..n
-    state.changes          a line a seal: CRC-32 in hexadecimal, a space, and {"sealed_through": n,
-                           "streams": ..., "latest": ...} with the devices that changed since the
-                           line before
+    state.changes          a line per seal: CRC-32 in hexadecimal, a space, and
+                           {"sealed_through": n, "streams": ..., "latest": ...} with the devices
+                           that changed since the previous line
 
-A seal costs what changed. When the lines have grown longer than the snapshot, it is replaced as a
-whole and they begin again, so that on average a seal writes at most twice what changed.
+A seal writes only what changed. When the lines have grown longer than the snapshot, the whole
+snapshot is replaced and the lines start again, so that on average a seal writes at most twice what
+changed.
 
-Kills: the snapshot is renamed into place before the lines go away, and a line counts only when it
-is newer than what is known. A line that is torn or damaged ends the lines. That costs time, never a
-key: nobody deletes a segment above the snapshot's own number (pipeline/consumed.py), so all that
-the lines say can be read again from the segments. For that reason they need no fsync.
+Kills: the new snapshot is renamed into place before the lines are deleted, and a line counts only
+when it is newer than what is known. A torn or damaged line ends the lines. That costs time, never a
+key: nobody deletes a segment above the snapshot's own number (pipeline/consumed.py), so everything
+in the lines can be read again from the segments. For that reason they need no fsync.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ _DAMAGE = (LookupError, TypeError, ValueError, AttributeError)
 
 
 class Saved:
-    """The two files in a collector's directory. `sealed_through` is up to which segment they
-    hold the keys, -1 when there are none."""
+    """The two files in a collector's directory. They hold the keys of the segments up to
+    `sealed_through`; it is -1 when there are none."""
 
     def __init__(self, directory: Path, collector: str) -> None:
         self._snapshot = directory / "state.json"
         self._changes = directory / "state.changes"
         self._collector = collector
         self.sealed_through = -1
-        self._room: int | None = None  # of the lines; None: the snapshot must be written first
+        self._room: int | None = None  # left for lines; None: the snapshot must be written first
 
     @property
     def owner(self) -> str:
@@ -69,8 +70,8 @@ class Saved:
         return Durable(keep_news=keep_news)
 
     def save(self, durable: Durable, sealed_through: int) -> None:
-        """Call only when every key of these segments is in `durable`. Nothing, when that is known.
-        Raises OSError."""
+        """Call only when every key of these segments is in `durable`. Does nothing when they are
+        saved already. Raises OSError."""
         if self._room is not None and sealed_through <= self.sealed_through:
             return
         if self._room is None:
@@ -81,7 +82,7 @@ class Saved:
         if len(text) > self._room:
             self.save_all(durable, sealed_through)
             return
-        room, self._room = self._room, None  # a line that failed may be there in part
+        room, self._room = self._room, None  # if the write fails, part of the line may be there
         with self._changes.open("ab") as file:
             file.write(b"%08x %s\n" % (zlib.crc32(text), text))
         self._room, self.sealed_through = room - len(text), sealed_through
@@ -129,7 +130,7 @@ class Saved:
         except FileNotFoundError:
             pass
         except (OSError, *_DAMAGE):
-            return  # the end of the good lines: nothing may be appended here
+            return  # the good lines end here: nothing may be appended
         self._room = max(0, self._snapshot.stat().st_size + _SPARE_BYTES - length)
 
     def _read(self) -> dict[str, Any]:
@@ -142,7 +143,7 @@ class Saved:
 
 @contextlib.contextmanager
 def _no_look_for_cycles() -> Iterator[None]:
-    """Else Python would look through millions of new dictionaries for cycles, repeatedly; they have
+    """Otherwise Python would search millions of new dictionaries for cycles, repeatedly; they have
     none."""
     gc.disable()
     try:

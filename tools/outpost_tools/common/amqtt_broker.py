@@ -1,13 +1,14 @@
-"""amqtt's broker, mended where it lost what it had acknowledged (amqtt 0.12.1, the newest).
+"""amqtt's broker, fixed where it lost messages that it had acknowledged (amqtt 0.12.1, the newest).
 
-Its reader takes packet after packet while bytes are there, and leaves each to a task; something has
-to let those run. `asyncio.wait_for` did up to Python 3.11, by chance, for clients with a keep
-alive: it made a task of what it waited for. From 3.12 on it returns at once when that is ready.
-Then a client that published and closed its connection had 1 message of 40 delivered, though at
-QoS 1 all 40 were acknowledged, and what was published last overtook the backlog of a session that
-came back.
+Its reader takes packet after packet while there are bytes, and leaves each to a task; something has
+to let those tasks run. Up to Python 3.11, `asyncio.wait_for` did so by accident, for clients with a
+keep alive: it wrapped what it waited for in a task. From 3.12 on it returns at once if the result
+is ready. When a client then published 40 messages and closed its connection, only 1 of the 40 was
+delivered, although at QoS 1 all were acknowledged. And messages published last overtook the backlog
+of a resumed session.
 
-`serve(port)` is its only entry. Importing it raises ModuleNotFoundError where amqtt is missing.
+`serve(port)` is its only entry point. Importing it raises ModuleNotFoundError where amqtt is
+missing.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from amqtt.broker import Broker
 from amqtt.mqtt.protocol.broker_handler import BrokerProtocolHandler
 from amqtt.session import Session
 
-# A flood from others must not keep a client out.
+# Other clients' floods must not keep a client out.
 _LONGEST_WAIT_S = 5.0
 
 
 class _Reader(StreamReaderAdapter):
-    """Lets the tasks of the packets before run: at the end of the stream amqtt cancels them."""
+    """Lets the tasks of earlier packets run: amqtt cancels them at the end of the stream."""
 
     async def read(self, n: int = -1) -> bytes:
         await asyncio.sleep(0)
@@ -43,8 +44,8 @@ class _Broker(Broker):
     async def _handle_client_session(
         self, reader: Any, writer: Any, client_session: Session, *rest: Any
     ) -> None:
-        """Once connected, a session is sent what is new past what is queued for it: what was
-        acknowledged before must be queued by then."""
+        """Once connected, a session gets new messages ahead of those that are queued for it, so
+        everything acknowledged before must be queued by then."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._broadcast_queue.join(), _LONGEST_WAIT_S)
         await super()._handle_client_session(reader, writer, client_session, *rest)
@@ -55,8 +56,8 @@ class _Broker(Broker):
         handler: BrokerProtocolHandler,
         wait_deliver: asyncio.Future[Any],
     ) -> bool:
-        """All that the client has sent, not one message of it: the call may be the last, since
-        amqtt does not look again once the client has gone."""
+        """Delivers everything that the client has sent, not a single message: this call may be the
+        last one, because amqtt does not check again after the client has gone."""
         messages = [wait_deliver]
         queue = client_session.delivered_message_queue
         while not queue.empty():
@@ -68,7 +69,7 @@ class _Broker(Broker):
         return True
 
     async def _run_broadcast(self, running_tasks: deque[asyncio.Task[Any]]) -> None:
-        """amqtt does not count what is done, and join() needs that."""
+        """amqtt does not call task_done(), which join() needs."""
         try:
             await super()._run_broadcast(running_tasks)
         finally:
@@ -76,10 +77,10 @@ class _Broker(Broker):
 
 
 async def serve(port: int) -> None:
-    """On loopback, until the process is ended."""
+    """Serves on loopback until the process is killed."""
     await _Broker(_configuration(port)).start()
-    # Until SIGTERM, without its shutdown(): that has nothing to save, and was seen to hang for
-    # longer than 10 s.
+    # Until SIGTERM, without calling its shutdown(), which has nothing to save and was seen to hang
+    # for more than 10 s.
     await asyncio.Event().wait()
 
 
@@ -87,7 +88,7 @@ def _configuration(port: int) -> dict[str, Any]:
     return {
         # amqtt binds every interface by default.
         "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
-        # An anonymous client's persistent session is dropped at disconnect, so a user name is asked
-        # for. No other plugins: the default ones log every packet and publish $SYS.
+        # amqtt drops the persistent session of an anonymous client at disconnect, so we require a
+        # user name. No other plugins: the default ones log every packet and publish $SYS.
         "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": False}},
     }

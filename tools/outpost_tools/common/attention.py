@@ -1,7 +1,7 @@
-"""Which device needs a look, why, in which order, and what to do about it: the words of the report
-and of the live page.
+"""Which devices need attention, why, in which order, and what to do about it: the wording of the
+report and of the live page.
 
-Pure; every state has a sign and words of its own, not a colour alone.
+Pure. Every state has its own sign and words, not just a colour.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from typing import Any
 
 from outpost_tools.common.words import duration, natural
 
-SILENT_INTERVALS = 20  # of its own usual ones ...
-SILENT_S = 60.0  # ... but never less
+SILENT_INTERVALS = 20  # of the device's own usual intervals ...
+SILENT_S = 60.0  # ... but at least this long
 BEHIND_MESSAGES = 100
-CLOCK_AHEAD_S = 2.0  # more than clocks that NTP sets differ by
+CLOCK_AHEAD_S = 2.0  # clocks set by NTP differ by less
 BOOTS, BOOTS_A_DAY = 3, 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One thing that can be wrong; `many` says it of several devices, `todo` what to do about
-    it."""
+    """One kind of trouble; `many` names it for several devices, `todo` says what to do about it."""
 
     key: str
     sign: str
@@ -31,7 +30,7 @@ class Kind:
     needs_attention: bool = True
 
 
-# In the order of their weight.
+# The most serious first.
 KINDS = {
     kind.key: kind
     for kind in (
@@ -40,17 +39,17 @@ KINDS = {
             "✕",
             "lost messages",
             "The board no longer holds them: they will not come. The report lists the gaps. "
-            "A full outbox with a policy that drops messages does it, and flash that fails: "
-            "<code>outpost outbox health --live PORT</code> tells which.",
+            "Possible causes are a full outbox with a policy that drops messages, and failing "
+            "flash: <code>outpost outbox health --live PORT</code> shows which.",
         ),
         Kind(
             "twins",
             "⇄",
             "two boards with one identity",
-            "Two boards take turns under this name and stream: a copy of a board, or of its flash, "
-            "runs beside it. Of two messages with one number the tables have the one that came "
-            "first; the other is in the table quarantine, with its bytes. Give the copy a name of "
-            "its own (<code>outpost provision</code>) and a new outbox "
+            "Two boards alternate under this name and stream: a copy of a board, or of its flash, "
+            "is running. If two messages have the same number, the tables have the one that came "
+            "first; the other is in the table quarantine, with its bytes. Give the copy its own "
+            "name (<code>outpost provision</code>) and a new outbox "
             "(<code>outpost outbox new --live PORT</code>).",
         ),
         Kind(
@@ -58,95 +57,97 @@ KINDS = {
             "↶",
             "numbers used twice",
             "The board went back to numbers that it had used: its flash was restored from an older "
-            "image, or a copy took its place. Of two messages with one number the tables have the "
-            "one that came first; the other is in the table quarantine, with its bytes. Make a new "
-            "outbox, which has a stream of its own (<code>outpost outbox new --live PORT</code>).",
+            "image, or a copy replaced it. If two messages have the same number, the tables have "
+            "the one that came first; the other is in the table quarantine, with its bytes. Make a "
+            "new outbox, with a new stream (<code>outpost outbox new --live PORT</code>).",
         ),
         Kind(
             "pins",
             "⚑",
             "outbox files gone",
-            "Files in the board's folder <code>/outbox</code> were deleted, moved or overwritten; "
-            "they reserve the outbox's flash. The board goes on with the other blocks, but will "
-            "not start again. Save what it holds (<code>outpost outbox export --live PORT "
+            "Files in the board's folder <code>/outbox</code>, which reserve the outbox's flash, "
+            "were deleted, moved or overwritten. The board continues with the other blocks, but "
+            "will not start again. Save what it holds (<code>outpost outbox export --live PORT "
             "--segments log --id rescue-1</code>), then make a new outbox (<code>outpost outbox "
             "new --live PORT</code>).",
         ),
         Kind(
             "takeover",
             "⇅",
-            "thrown off by another client with their name",
-            "The broker gives a name to whoever connected last: two boards with one "
-            "<code>device_id</code>, or another program with it. Give each board its own "
-            "(<code>outpost provision</code>). A broker of <code>outpost broker init</code> lets "
-            "no user take another's name.",
+            "disconnected by another client with their name",
+            "The broker gives a name to the client that connected last: two boards have the same "
+            "<code>device_id</code>, or another program uses it. Give each board its own "
+            "(<code>outpost provision</code>). A broker of <code>outpost broker init</code> does "
+            "not let a user take another's name.",
         ),
         Kind(
             "refused",
             "⊘",
             "measurements not stored",
-            "Taken, and not stored, because the outbox was full or the flash did not take them. "
-            "Full: make the connection better, raise <code>interval_ms</code>, or give the outbox "
-            "more blocks. Flash: see flash blocks left out.",
+            "Measured, but not stored, because the outbox was full or the flash failed. If it is "
+            "full: improve the connection, raise <code>interval_ms</code>, or give the outbox "
+            "more blocks. If the flash failed: see flash blocks left out.",
         ),
         Kind(
             "cut",
             "✄",
             "times a series was sent without its last samples",
-            "The board's flash holds series longer than its program reads: they are of a program "
-            "with longer records. What is left out goes when the series is confirmed. Before that, "
-            "<code>outpost outbox export --live PORT --segments log --id rescue-1</code> reads "
-            "them whole; or give the board the program that it had until it holds none of them.",
+            "The board's flash holds series longer than its program reads: a program with longer "
+            "records wrote them. The samples left out are lost when the series is confirmed. "
+            "Before that, <code>outpost outbox export --live PORT --segments log --id "
+            "rescue-1</code> reads them completely; or give the board its earlier program back "
+            "until it holds none of them.",
         ),
         Kind(
             "unheard",
             "⊗",
-            "boards that hear no confirmation",
-            "Their messages are stored here, and the word of it does not reach them: they keep all "
-            "in flash until it is full. May the board's user read <code>.../durable</code> at the "
-            "broker, and is <code>confirmation</code> the same at board and collector?",
+            "boards that receive no confirmation",
+            "Their messages are stored here, but the confirmations do not reach them, so they keep "
+            "everything in flash until it is full. May the board's user read "
+            "<code>.../durable</code> at the broker, and do board and collector have the same "
+            "<code>confirmation</code> setting?",
         ),
         Kind(
             "aside",
             "⊟",
             "messages set aside",
-            "The server closed the connection at these messages, so the board put them aside and "
-            "went on. <code>outpost outbox aside list --live PORT</code> shows them; mend the "
-            "cause (size limit, topic, rights at the broker), then <code>aside send</code>; or "
-            "give them up with <code>aside give-up</code>.",
+            "The server closed the connection at these messages, so the board set them aside and "
+            "continued. <code>outpost outbox aside list --live PORT</code> shows them. Fix the "
+            "cause (size limit, topic, rights at the broker), then run <code>aside send</code>; or "
+            "discard them with <code>aside give-up</code>.",
         ),
         Kind(
             "worn",
             "▦",
             "flash blocks left out",
-            "Blocks of the board's flash failed. The outbox goes on without them, nothing stored "
-            "is lost, and it holds less. One block: watch it. More from week to week: the flash "
-            "is worn out, replace the board.",
+            "Blocks of the board's flash failed. The outbox continues without them; nothing stored "
+            "is lost, but it holds less. A single block: watch it. More from week to week: the "
+            "flash is worn out, replace the board.",
         ),
         Kind(
             "sensor",
             "⌁",
             "sensors that fail",
-            "The board leaves their readings out and sends the others. No answer: look at the "
-            "wires and the sensor's address. Out of range: at its supply and its place. Not "
-            "usable: at its driver file and its settings. <code>outpost selftest --port PORT"
-            "</code> reads each once. A sensor that is well again tells so by itself.",
+            "The board leaves their readings out and sends the others. No answer: check the wires "
+            "and the sensor's address. Out of range: check its supply and its location. Not "
+            "usable: check its driver file and its settings. <code>outpost selftest --port PORT"
+            "</code> reads each once. A sensor that works again reports this by itself.",
         ),
         Kind(
             "clock",
             "◷",
             "clocks ahead",
-            "Readings came before they were taken, by their own times: the board's clock is ahead "
-            "of the collector's, so the times of its readings are wrong by as much, and the "
-            "delivery times shown are too short. Does the board reach its time server "
-            "(<code>ntp_host</code>)? Is the collector's own clock right?",
+            "Readings arrived before they were taken, according to their own times. The board's "
+            "clock is ahead of the collector's, so the times of its readings are wrong by this "
+            "much, and the delivery times shown are too short. Does the board reach its time "
+            "server (<code>ntp_host</code>)? Is the collector's own clock right?",
         ),
         Kind(
             "silent",
             "○",
             "silent",
-            "Nothing came for 20 of the board's usual intervals. Look at its power and its Wi-Fi; "
-            "<code>outpost monitor --port PORT --look</code> shows why it ended.",
+            "Nothing came for 20 of the board's usual intervals. Check its power and its Wi-Fi; "
+            "<code>outpost monitor --port PORT --look</code> shows why it stopped.",
         ),
         Kind(
             "open",
@@ -172,23 +173,23 @@ KINDS = {
         Kind("fine", "✓", "fine", needs_attention=False),
     )
 }
-# Of the collectors' logs, not of a device.
+# About the collectors' logs, not about a device.
 DAMAGED = Kind(
     "damaged",
     "☒",
     "damaged pieces of the collector's log",
     "A disk or memory fault changed what the collector had stored. All messages around it were "
-    "read; <code>outpost pipeline status</code> counts those in it, the table quarantine keeps its "
-    "bytes with their segment and offset. Check the disk. A board sends again only what was not "
+    "read; <code>outpost pipeline status</code> counts the damaged ones, and the table quarantine "
+    "keeps their bytes with segment and offset. Check the disk. A board resends only what was not "
     "confirmed to it.",
 )
-# Of the collectors themselves.
+# About the collectors themselves.
 TAKEN_OVER = Kind(
     "taken-over",
     "⇆",
     "times the collector met another client with its id",
-    "The broker gives the id to whoever connected last, and with it the messages that wait: in "
-    "collector mode boards send them again, in broker mode they may be lost. Look for a second "
+    "The broker gives the id to the client that connected last, and with it the waiting messages: "
+    "in collector mode boards send them again, in broker mode they may be lost. Look for a second "
     "<code>outpost collect</code> with the same <code>--id</code>; with the users of <code>outpost "
     "broker init</code> no board can do this.",
 )
@@ -199,8 +200,8 @@ _WEIGHT = {key: weight for weight, key in enumerate(KINDS)}
 class Finding:
     key: str
     text: str
-    size: float = 0.0  # of two devices with the same finding the larger comes first
-    parts: tuple[str, ...] = ()  # where it is several: `NAME: what` each
+    size: float = 0.0  # if two devices have the same finding, the larger one comes first
+    parts: tuple[str, ...] = ()  # the single faults, if there are several: `NAME: what`
 
     @property
     def kind(self) -> Kind:
@@ -208,25 +209,26 @@ class Finding:
 
 
 def in_order(found: list[tuple[dict, list[Finding]]]) -> list[tuple[dict, list[Finding]]]:
-    """(row of a device, what was found: at least `fine`) of each device, the worst first."""
+    """(row of a device, its findings: at least `fine`) for each device, the worst first."""
     return sorted(
         found, key=lambda one: (_WEIGHT[one[1][0].key], -one[1][0].size, natural(one[0]["device"]))
     )
 
 
 def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> list[Finding]:
-    """silent_s: since the device was seen. usual_s: between two of its messages, 0: not known. In
-    the row beside columns of the table `devices`: sensor_faults, in words; clock_ahead_s."""
+    """silent_s: since the device was last seen. usual_s: between two of its messages, 0: not known.
+    The row has, besides the columns of the table `devices`: sensor_faults, in words;
+    clock_ahead_s."""
     found = [
         _finding("lost", row["missing_closed"], "{:,} lost"),
         _conflicts(row),
         _finding("pins", row["pins_lost"], "{:,} outbox files gone"),
-        _finding("takeover", row["takeovers"], "thrown off {:,} times"),
+        _finding("takeover", row["takeovers"], "disconnected {:,} times"),
         _finding("refused", row["not_published"], "{:,} not stored"),
         _finding("cut", row["cut_short"], "{:,} series cut short"),
         _finding("unheard", row["unheard"], "{:,} h without a confirmation"),
         _finding("aside", row["aside"], "{:,} set aside"),
-        # a block whose file is gone is left out as well, and not for wear
+        # a block whose file is gone is also left out, but not because of wear
         _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash blocks left out"),
         _sensors(row["sensor_faults"]),
         _clock(row["clock_ahead_s"]),
@@ -245,7 +247,7 @@ def _finding(key: str, number: int, text: str, least: int = 1) -> Finding | None
 
 
 def _conflicts(row: Mapping[str, Any]) -> Finding | None:
-    if not row["conflicts"]:  # the board itself has seen confirmations of numbers beyond its own
+    if not row["conflicts"]:  # the board itself saw confirmations of numbers beyond its own
         return _finding("restored", row["ahead"], "went back: {:,} confirmed ahead")
     key, what = ("twins", "two boards") if row["two_boards"] else ("restored", "went back")
     return _finding(key, row["conflicts"], what + ": {:,} in conflict")
@@ -283,7 +285,7 @@ def verdict(
 ) -> list[str]:
     """The first sentence of the page, and a few words for each kind of trouble.
 
-    damaged: pieces of the collectors' logs. taken_over: notes of collectors.
+    damaged: pieces of the collectors' logs. taken_over: notes of the collectors.
     """
     of_theirs = of_collectors(damaged, taken_over)
     own = [f"{kind.sign} {kind.many}: {count:,}" for kind, count in of_theirs]
@@ -310,7 +312,7 @@ def verdict(
 def advice(
     found: list[tuple[dict, list[Finding]]], damaged: int = 0, taken_over: int = 0
 ) -> list[tuple[Kind, list[str]]]:
-    """What there is to do, by kind of trouble, with the names of the devices."""
+    """What to do, by kind of trouble, with the names of the devices."""
     by_kind = {
         kind: [row["device"] for row, one in found if any(f.key == kind.key for f in one)]
         for kind in KINDS.values()

@@ -1,10 +1,10 @@
-"""One address for several servers: a TCP relay on loopback that spreads connections over those that
-answer.
+"""One address for several servers: a TCP relay on loopback that distributes connections among those
+that answer.
 
     python -m outpost_tools.common.balancer PORT TARGET_PORT...
 
-Each new connection goes to the next target; one that refuses is passed over. A server that dies
-ends its clients' connections, and they come back to another. Knows no MQTT.
+Each new connection goes to the next target; one that refuses is skipped. When a server dies, its
+clients' connections end, and the clients reconnect to another server. Knows no MQTT.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Balancer:
         self._turn = itertools.count()
 
     async def serve(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
         async with server:
             await server.serve_forever()
@@ -44,7 +44,7 @@ class Balancer:
                     await _relay((reader, writer), there)
                     return
         except OSError:
-            pass  # a side has gone: the other one sees its connection end
+            pass  # one side has gone: the other one sees its connection close
         finally:
             writer.close()
 
@@ -53,7 +53,7 @@ async def _relay(
     here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Until one side ends; what it sent before that still goes out."""
+    """Until one side ends; what it sent before that is still delivered."""
     ways = [
         asyncio.create_task(_pump(here[0], there[1])),
         asyncio.create_task(_pump(there[0], here[1])),

@@ -1,5 +1,5 @@
-"""The readings by which a board tells of itself (firmware/station: health.py, flash_wear.py,
-about.py), as the report and Home Assistant know them apart from what its sensors measure."""
+"""The readings with which a board describes itself (firmware/station: health.py, flash_wear.py,
+about.py). The report and Home Assistant distinguish them from what its sensors measure."""
 
 from __future__ import annotations
 

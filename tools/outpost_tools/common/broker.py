@@ -4,8 +4,8 @@ in its own process.
     with open_broker("mosquitto", directory) as broker: ...   # broker.port, .kill(), .start()
 
 The same object, killed and started again, keeps port and directory, so mosquitto finds its saved
-sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt";
-NATS is in nats.py, what is mended of amqtt in amqtt_broker.py.
+sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
+NATS is in nats.py, the fixes for amqtt in amqtt_broker.py.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from outpost_tools.common import children, interpreters, needs
 from outpost_tools.common.errors import ToolError
 
 KINDS = ("mosquitto", "amqtt", "nats", "nats3")
-KINDS_OF_5 = ("mosquitto",)  # that speak MQTT 5.0
-# amqtt keeps a persistent session only for a client with a user name; any name will do (see
+KINDS_OF_5 = ("mosquitto",)  # these speak MQTT 5.0
+# amqtt keeps a persistent session only for a client with a user name; any name works (see
 # amqtt_broker.py).
 ANY_USER = "outpost"
-READY_TIMEOUT_S = 60.0  # amqtt is Python: a busy machine takes a third of that
+READY_TIMEOUT_S = 60.0  # amqtt is written in Python: on a busy machine it takes a third of that
 
 RECOMMENDED = Path(__file__).with_name("mosquitto.conf")
 _LISTENERS = """\
-# Anonymous clients are for this machine alone: the listener is loopback.
+# Anonymous clients are only for this machine: the listener is on loopback.
 listener {port} 127.0.0.1
 allow_anonymous true
 
@@ -45,10 +45,10 @@ class BrokerError(ToolError):
 
 
 def open_broker(kind: str, directory: Path) -> Broker:
-    """Not started. Raises BrokerError for a kind that is not one of KINDS."""
+    """Returns it without starting it. Raises BrokerError for a kind that is not one of KINDS."""
     if kind not in ("nats", "nats3"):
         return Broker(kind, directory)
-    from outpost_tools.common import nats  # which needs this module
+    from outpost_tools.common import nats  # which imports this module
 
     return (nats.Node if kind == "nats" else nats.Cluster)(kind, directory)
 
@@ -56,7 +56,7 @@ def open_broker(kind: str, directory: Path) -> Broker:
 class Broker:
     """One broker process. `directory` holds its configuration, its saved state and `broker.log`.
 
-    more_listeners: mosquitto's configuration of listeners beside the plain one on `port` (TLS,
+    more_listeners: mosquitto's configuration of listeners besides the plain one on `port` (TLS,
     passwords).
     """
 
@@ -95,12 +95,12 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start (again) and wait until it answers CONNECT. Raises BrokerError."""
+        """Start (or restart) it and wait until it answers CONNECT. Raises BrokerError."""
         self.spawn()
         self.wait_until_ready()
 
     def spawn(self) -> None:
-        """Start (again) without waiting, for callers that have something else to do (see
+        """Start (or restart) it without waiting, for callers that have something else to do (see
         wait_until_ready())."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._process = children.start(
@@ -108,7 +108,7 @@ class Broker:
         )
 
     def stop(self) -> None:
-        """Orderly end: mosquitto saves its state."""
+        """Ends it in order: mosquitto saves its state."""
         children.stop(self._process)
         self._process = None
 
@@ -118,11 +118,11 @@ class Broker:
         self._process = None
 
     def strike(self) -> None:
-        """The disaster that this kind of broker is to survive; start() ends it."""
+        """The disaster that this kind of broker has to survive; start() ends it."""
         self.kill()
 
     def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Until a real CONNECT is accepted. Raises BrokerError with the end of its log."""
+        """Waits until a real CONNECT is accepted. Raises BrokerError with the end of its log."""
         deadline = time.monotonic() + timeout_s
         while not _accepts_connect(self.port):
             if self._process.poll() is not None:
@@ -150,8 +150,8 @@ class Broker:
 
 
 def configuration(listeners: str, directory: Path, user: str | None = None) -> str:
-    """The recommended configuration, with other listeners, another user (default: our own), and
-    `directory` for what mosquitto saves."""
+    """The recommended configuration with other listeners, another user (default: our own), and
+    `directory` for mosquitto's saved state."""
     text = RECOMMENDED.read_text(encoding="utf-8")
     before, rest = text.split("# --- listeners\n", 1)
     limits = rest[rest.index("# --- limits\n") :]
@@ -167,7 +167,7 @@ def configuration(listeners: str, directory: Path, user: str | None = None) -> s
 
 
 def own_user() -> str:
-    """Who runs this; the number where it has no name, as in a container."""
+    """The user that runs this; its number if it has no name, as in a container."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -175,7 +175,7 @@ def own_user() -> str:
 
 
 def broker_user() -> str:
-    """Root's mosquitto becomes another user, where there is one for it."""
+    """mosquitto started by root changes to another user, if there is one for it."""
     if os.geteuid() != 0:
         return own_user()
     try:
@@ -187,14 +187,14 @@ def broker_user() -> str:
 def _find_mosquitto() -> list[str]:
     command = interpreters.find_mosquitto()
     if command is None:
-        raise BrokerError("mosquitto is not here; run `outpost fetch mosquitto`, or use amqtt")
+        raise BrokerError("mosquitto is not installed; run `outpost fetch mosquitto`, or use amqtt")
     return command
 
 
 def _accepts_connect(port: int) -> bool:
     """MQTT 3.1.1 CONNECT with a clean session and a user name, answered by CONNACK 0."""
     name = ANY_USER.encode()
-    client_id = b"outpost-ready-%s" % os.urandom(4).hex().encode()  # NATS delays one that returns
+    client_id = b"outpost-ready-%s" % os.urandom(4).hex().encode()  # NATS delays repeated ids
     body = (
         b"\0\4MQTT\4\x82\0\x0a"
         + len(client_id).to_bytes(2, "big")

@@ -1,6 +1,6 @@
 """Child processes that never outlive us, and free loopback ports.
 
-A child gets SIGKILL from the kernel when the thread that started it ends (Linux; elsewhere only
+On Linux the kernel sends a child SIGKILL when the thread that started it ends (elsewhere only
 stop() ends it), so start children from the main thread. They run in their own session: Ctrl-C
 reaches only us, and we end them in order.
 """
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
-# Looked up here: between fork and exec is no place to import or to load a library.
+# Looked up here, because between fork and exec we must not import or load a library.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-_HELD: list[socket.socket] = []  # the ports that free_port() gave
+_HELD: list[socket.socket] = []  # the ports that free_port() returned
 
 
 def die_with_parent() -> None:
@@ -32,7 +32,7 @@ def die_with_parent() -> None:
 
 
 def tools_environment(**more: str) -> dict[str, str]:
-    """Our environment, with `outpost_tools` importable also when the package is not installed."""
+    """Our environment, with `outpost_tools` importable even when the package is not installed."""
     tools = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(p for p in (tools, os.environ.get("PYTHONPATH", "")) if p)
     return {**os.environ, "PYTHONPATH": path, **more}
@@ -67,7 +67,7 @@ def spawn(
 
 
 def stop(process: subprocess.Popen | None, *, grace_s: float = 10.0) -> int | None:
-    """SIGTERM, and SIGKILL after `grace_s`. The exit status, None when there was no process."""
+    """SIGTERM, then SIGKILL after `grace_s`. The exit status; None when there was no process."""
     if process is None:
         return None
     if process.poll() is None:
@@ -78,7 +78,7 @@ def stop(process: subprocess.Popen | None, *, grace_s: float = 10.0) -> int | No
 
 
 def kill(process: subprocess.Popen | None) -> int | None:
-    """SIGKILL, as a power failure would: nothing is flushed."""
+    """SIGKILL, like a power failure: nothing is flushed."""
     if process is None:
         return None
     if process.poll() is None:
@@ -87,7 +87,7 @@ def kill(process: subprocess.Popen | None) -> int | None:
 
 
 def end_on_signals() -> None:
-    """SIGTERM and SIGINT cancel the current task: `finally` and `async with` end its children."""
+    """SIGTERM and SIGINT cancel the task, so `finally` and `async with` end its children."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):
@@ -95,11 +95,11 @@ def end_on_signals() -> None:
 
 
 def free_port() -> int:
-    """A loopback port for a server that we start: no later call gives it again, in whatever
-    process, until this one ends. OSError: none was to be had.
+    """A loopback port for a server that we start: no later call in any process returns it again
+    until this process ends. OSError: there was none.
 
-    It lies below the kernel's range for outgoing connections: a server that is started again
-    needs the same port again, and would find one of that range taken.
+    It is below the kernel's range for outgoing connections: a restarted server needs the same port
+    again, and a port of that range might be taken by then.
     """
     for _ in range(50):
         port = 10000 + int.from_bytes(os.urandom(2), "little") % 20000
@@ -110,11 +110,11 @@ def free_port() -> int:
 
 
 def _hold(port: int) -> None:
-    """Raises OSError if anybody has it. It stays bound, and nothing listens on it: servers may take
-    it, as they set SO_REUSEADDR, and the next one who looks for a free port may not."""
+    """Raises OSError if another process has the port. It stays bound, but nothing listens on it:
+    servers can take it because they set SO_REUSEADDR, but a later search for a free port cannot."""
     held = socket.socket()
     try:
-        held.bind(("127.0.0.1", port))  # alone: SO_REUSEADDR is not set yet
+        held.bind(("127.0.0.1", port))  # exclusively: SO_REUSEADDR is not set yet
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         may_be_served = _may_be_served(port)
     except OSError:
@@ -127,7 +127,8 @@ def _hold(port: int) -> None:
 
 
 def _may_be_served(port: int) -> bool:
-    """Although we hold it. Linux says yes, other systems no: there a free port may be lost."""
+    """Whether a server can listen although we hold the port. Linux allows it; on other systems we
+    do not hold it, and may lose it."""
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

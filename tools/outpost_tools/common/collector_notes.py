@@ -1,7 +1,7 @@
-"""What a collector writes into its own log for the report: a frame that is no message. The pipeline
-puts it into quarantine, with what it says as the reason.
+"""What a collector writes into its own log for the report: a frame that is not a message. The
+pipeline puts it into quarantine, with its contents as the reason.
 
-Boards cannot make one: the collector stores nothing of others but PREFIX/<board>/data. Pure.
+Boards cannot send one: the collector stores only PREFIX/<board>/data from others. Pure.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def payload(kind: str, count: int) -> bytes:
 
 
 def properties_payload(topic: bytes, properties: list[tuple[int, Any]]) -> bytes:
-    """What a message of MQTT 5.0 on this topic said of itself, beside its payload: its user
-    properties, and the others by their numbers."""
+    """The properties of a message of MQTT 5.0 on this topic: its user properties, and the others by
+    their numbers."""
     user = [[_shown(part) for part in value] for number, value in properties if number == _USER]
     others = {f"0x{number:02x}": _shown(value) for number, value in properties if number != _USER}
     found = {"note": PROPERTIES, "topic": _shown(topic), "user": user, "others": others}
@@ -42,7 +42,7 @@ def _shown(value: int | bytes) -> int | str:
 
 
 def reason_of(topic: str, payload: bytes) -> str:
-    """ "" when it is no note."""
+    """ "" when it is not a note."""
     if _PLACE not in topic:
         return ""
     try:

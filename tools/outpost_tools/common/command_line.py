@@ -1,15 +1,15 @@
 """The parser of a subcommand, and the types of its arguments. Knows no subcommand.
 
-A subcommand is one module, `JOB/arguments.py` (or `JOB/arguments/SUBCOMMAND.py` when the job has
+A subcommand is one module, `JOB/arguments.py` (or `JOB/arguments/SUBCOMMAND.py` if the job has
 several):
 
     SUMMARY = "one line for the list of subcommands"
-    def add_parser(subparsers): ...    adds the parser by add_command() below
+    def add_parser(subparsers): ...    adds the parser with add_command() below
     def run(args) -> int: ...          checks the arguments, calls the job, returns the exit status
 
-It holds nothing else that another module could want, and it imports its job inside these functions:
-the help of `outpost` reads the summaries of all subcommands, and must not wait for the libraries of
-any.
+It contains nothing that another module could want, and imports its job inside these functions,
+because the help of `outpost` reads the summaries of all subcommands and must not wait for their
+libraries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAGE_PORT = 8180  # of the live page
 MOST = 10**9  # seconds: as many as all that waits can wait for; bytes: of one file
 Run = Callable[[argparse.Namespace], int]
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}\Z")
-_LEVEL = r"[^+#/\0\ud800-\udfff]+"  # the last ones: bytes of the command line that are no UTF-8
+_LEVEL = r"[^+#/\0\ud800-\udfff]+"  # the last range: bytes of the command line that are not UTF-8
 _TOPIC = re.compile(rf"{_LEVEL}(/{_LEVEL})*\Z")
 
 
@@ -42,7 +42,7 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """The parser of `name`, which calls `run`.
 
-    description: what --help says; default: the summary.
+    description: the text of --help; default: the summary.
     """
     parser = _added(subparsers, name, summary, description, examples)
     parser.set_defaults(func=run)
@@ -59,7 +59,7 @@ def add_group(
     description: str | None = None,
     examples: str | None = None,
 ) -> None:
-    """The parser of `name`, whose own subcommands are the modules `members` of `package`."""
+    """The parser of `name`, with the modules `members` of `package` as its subcommands."""
     parser = _added(subparsers, name, summary, description, examples)
     inner = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND", required=True)
     for member in members:
@@ -78,7 +78,7 @@ def _added(subparsers, name, summary, description, examples) -> argparse.Argumen
 
 
 def add_login(group: argparse._ArgumentGroup) -> None:
-    """As whom we connect to a broker, and how we know that it is the right one."""
+    """The user at a broker, and how we verify that it is the right broker."""
     group.add_argument("--user", help="user name at the broker")
     group.add_argument(
         "--password-file", metavar="FILE", type=Path, help="its first line is the password"
@@ -97,7 +97,7 @@ def add_login(group: argparse._ArgumentGroup) -> None:
 def add_operator(
     parser: argparse.ArgumentParser, *, is_required: bool = True
 ) -> argparse._ArgumentGroup:
-    """The broker, for who sends to boards. The group of options that go with --broker."""
+    """The broker, for commands that send to boards. Returns the group of options for --broker."""
     where = parser.add_mutually_exclusive_group(required=is_required)
     where.add_argument("--broker", metavar="HOST:PORT", type=address, help="address of the broker")
     where.add_argument(
@@ -112,7 +112,7 @@ def add_operator(
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
-    """Where the page is, and who may see it."""
+    """The page's address, and who may see it."""
     group = parser.add_argument_group("the page")
     group.add_argument(
         "--listen",
@@ -182,12 +182,12 @@ def seconds(text: str) -> float:
 
 
 def is_name(text: str) -> bool:
-    """Of a collector or a group: it becomes an MQTT client identifier and a folder."""
+    """Whether it can name a collector or a group: an MQTT client identifier and a folder."""
     return _NAME.match(text) is not None
 
 
 def is_host(text: str) -> bool:
-    """A name or an address that a resolver takes: it raises no OSError for "192.168.1..10"."""
+    """Whether a resolver accepts the name or address: for "192.168.1..10" it raises no OSError."""
     try:
         text.encode("idna")
     except UnicodeError:
@@ -196,8 +196,8 @@ def is_host(text: str) -> bool:
 
 
 def check_topic(option: str, text: str) -> None:
-    """Of a topic prefix: what else paho, or the broker, refuses at each connection. Raises
-    ToolError."""
+    """Checks a topic prefix; paho or the broker would refuse anything else at each connection.
+    Raises ToolError."""
     if not _TOPIC.match(text):
         raise ToolError(f"{option} {text!r}: a topic without '+', '#' and empty levels is needed")
 
@@ -205,7 +205,7 @@ def check_topic(option: str, text: str) -> None:
 def first_line(path: Path, option: str) -> str:
     """The password in a file. Raises ToolError."""
     try:
-        # the mark of Windows' editors would be the password's first character
+        # the byte order mark of Windows' editors would be the password's first character
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ToolError(f"{option} {path}: {error}") from None
@@ -216,7 +216,7 @@ def first_line(path: Path, option: str) -> str:
 
 
 def only_with_broker(args: argparse.Namespace, source: str, *more: str) -> None:
-    """Options of add_login(), and `more`, say what this source says already. Raises ToolError."""
+    """Refuses options of add_login(), and `more`, that `source` sets already. Raises ToolError."""
     names = ("user", "password_file", "tls", "ca_file", *more)
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
     if given:
@@ -224,15 +224,14 @@ def only_with_broker(args: argparse.Namespace, source: str, *more: str) -> None:
 
 
 def tls_of(args: argparse.Namespace):
-    """The context of add_login(); None: plain TCP. Raises ToolError."""
+    """The context for add_login()'s options; None: plain TCP. Raises ToolError."""
     from outpost_tools.common.mqtt_connection import tls_context
 
     return tls_context(args.ca_file) if args.tls or args.ca_file else None
 
 
 def login(args: argparse.Namespace) -> tuple[str, str | None] | None:
-    """User and password of add_login() for `--broker`; None: nobody in particular. Raises
-    ToolError."""
+    """User and password of add_login() for `--broker`; None: no user. Raises ToolError."""
     if args.user is None:
         if args.password_file is not None:
             raise ToolError("--password-file needs --user")
@@ -246,14 +245,14 @@ def login(args: argparse.Namespace) -> tuple[str, str | None] | None:
 
 
 def page_password(args: argparse.Namespace) -> str:
-    """The password, "" without one. Raises ToolError."""
+    """The password, or "" without one. Raises ToolError."""
     if (args.cert is None) != (args.key is None):
         raise ToolError("--cert and --key go together")
     password = first_line(args.password_file, "--password-file") if args.password_file else ""
     host, port = args.listen
     if not password and not exposure.is_loopback(host):
         raise ToolError(
-            f"--listen {host}:{port}: everybody in the network could read the values: give "
+            f"--listen {host}:{port}: everybody on the network could read the values: give "
             "--password-file, or listen on 127.0.0.1"
         )
     if password and args.cert is None:

@@ -1,6 +1,6 @@
-"""A credentials file: all that one client needs to reach its broker, in one file to carry there.
+"""A credentials file: everything that one client needs to reach its broker, in one file to copy.
 
-JSON, written by `outpost broker` (broker/folder.py), readable by its owner alone. Knows no network.
+JSON, written by `outpost broker` (broker/folder.py), readable only by its owner. Knows no network.
 
     {"outpost_credentials": 1, "role": "board", "host": "broker.home", "port": 8883,
      "ca": "-----BEGIN CERTIFICATE-----...", "client_id": "kitchen", "user": "kitchen",
@@ -31,7 +31,7 @@ _MARK = "outpost_credentials"
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """role: one of ROLES, whose values are the folders. ca: PEM. share: the group of the
-    collectors' shared subscription, where there is one."""
+    collectors' shared subscription, if there is one."""
 
     role: str
     host: str
@@ -57,24 +57,24 @@ class Credentials:
     def tls(self) -> ssl.SSLContext:
         """Verifies the broker's certificate and its name. Raises ToolError."""
         try:
-            # without any, Python would trust the system's authorities
+            # without one, Python would trust the system's authorities
             return ssl.create_default_context(cadata=self.ca or "none")
         except (ssl.SSLError, TypeError, ValueError):
             raise ToolError(
-                f"the credentials of {self.role} {self.user!r}: key 'ca' is no certificate; "
-                "`outpost broker init DIR` writes it again"
+                f"the credentials of {self.role} {self.user!r}: key 'ca' is not a certificate; "
+                "`outpost broker init DIR` recreates it"
             ) from None
 
 
 def place(folder: Path, role: str, name: str) -> Path:
-    """Where a folder of `outpost broker init` has the file of `name`."""
+    """The path of the file of `name` in a folder of `outpost broker init`."""
     return folder / ROLES[role] / f"{name}.json"
 
 
 def find(path: Path, role: str, name: str | None = None) -> Credentials:
     """From a file, or from the folder of `outpost broker init`. Raises ToolError.
 
-    name: whose, in a folder; None: the only one of this role.
+    name: the client, in a folder; None: the only one with this role.
     """
     if not path.is_dir():
         return load(path, role)
@@ -104,7 +104,7 @@ def _missing(path: Path, role: str, name: str | None = None) -> ToolError:
 
 
 def load(path: Path, role: str) -> Credentials:
-    """Raises ToolError when it is no such file, or of another role."""
+    """Raises ToolError when it is no such file, or has another role."""
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -114,7 +114,8 @@ def load(path: Path, role: str) -> Credentials:
         given = None
     if not isinstance(given, dict) or given.get(_MARK) != _VERSION:
         raise ToolError(
-            f"--credentials {path}: no credentials file of this version; `outpost broker` makes it"
+            f"--credentials {path}: not a credentials file of this version; make it with "
+            "`outpost broker`"
         )
     exposure.tell(exposure.to_readers(path, "--credentials"))
     found = _checked(given, path)
@@ -129,15 +130,16 @@ def _checked(given: dict[str, Any], path: Path) -> Credentials:
     for one in fields(Credentials):
         kind = int if one.name == "port" else str
         if type(given.get(one.name)) is not kind:
-            raise ToolError(f"--credentials {path}: key '{one.name}' is missing or no {kind}")
+            what = "a number" if kind is int else "text"
+            raise ToolError(f"--credentials {path}: key '{one.name}' is missing or not {what}")
         if kind is str and not _is_text(given[one.name], one.name == "ca"):
             raise ToolError(
-                f"--credentials {path}: key '{one.name}' is no text for MQTT: UTF-8 without NUL, "
-                "at most 65,535 bytes"
+                f"--credentials {path}: key '{one.name}' is not a text for MQTT: UTF-8 without "
+                "NUL, at most 65,535 bytes"
             )
     host = given["host"]
     if not host or not is_host(host) or not 0 < given["port"] < 65536:
-        raise ToolError(f"--credentials {path}: keys 'host' and 'port' are no address")
+        raise ToolError(f"--credentials {path}: keys 'host' and 'port' are not an address")
     check_topic(f"--credentials {path}: key 'topic_prefix'", given["topic_prefix"])
     return Credentials(**{one.name: given[one.name] for one in fields(Credentials)})
 
@@ -145,6 +147,6 @@ def _checked(given: dict[str, Any], path: Path) -> Credentials:
 def _is_text(text: str, may_be_long: bool) -> bool:
     try:
         length = len(text.encode())
-    except UnicodeEncodeError:  # half a character, by an escape
+    except UnicodeEncodeError:  # a lone surrogate, from an escape
         return False
     return "\0" not in text and (length < 65536 or may_be_long)

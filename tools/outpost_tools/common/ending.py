@@ -5,15 +5,15 @@ from __future__ import annotations
 import signal
 import time
 
-_TURN_S = 0.1  # in which wait() hears of it
+_TURN_S = 0.1  # the longest time until wait() notices the end
 
 
 def exit_on_signals() -> None:
-    """For programs with a main loop of somebody else's: SIGTERM and SIGINT end them with status 0,
-    `finally` included. In the main thread.
+    """For programs whose main loop is a library's: SIGTERM and SIGINT end them with status 0,
+    including `finally`. Call it in the main thread.
 
-    uvicorn ends in order by handlers of its own, and then raises the signal once more for those
-    that were there before: by its default action SIGTERM would kill the program.
+    uvicorn shuts down in order with its own handlers, and then raises the signal again for earlier
+    handlers: by default SIGTERM would then kill the program.
     """
 
     def end(*_) -> None:
@@ -24,15 +24,15 @@ def exit_on_signals() -> None:
 
 
 class Ending:
-    """In place of a threading.Event, whose set() must not be called in a signal handler: it takes a
-    lock, and waits for ever where the handler interrupts wait(), or the set() of a first signal.
+    """Replaces threading.Event, whose set() must not be called in a signal handler: it takes a
+    lock, and deadlocks if the handler interrupts wait(), or the set() of an earlier signal.
     """
 
     def __init__(self) -> None:
         self._is_set = False
 
     def on_signals(self) -> None:
-        """SIGTERM and SIGINT ask for the end from now on. In the main thread."""
+        """From now on SIGTERM and SIGINT request the end. Call it in the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.set())
 
@@ -43,7 +43,7 @@ class Ending:
         return self._is_set
 
     def wait(self, seconds: float) -> bool:
-        """Until it is asked for, or the time is over; is_set()."""
+        """Waits until the end is requested, or the time is over; returns is_set()."""
         until = time.monotonic() + seconds
         while not self._is_set and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, _TURN_S))

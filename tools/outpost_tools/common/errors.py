@@ -1,4 +1,4 @@
-"""The one error the tools raise on purpose."""
+"""The one error that the tools raise deliberately."""
 
 
 class ToolError(Exception):

@@ -1,5 +1,5 @@
-"""Who else can read a password: other users of this machine, or those on the way to the broker. It
-says so, and goes on. Knows files and addresses, no network.
+"""Who else can read a password: other users of this machine, or machines on the way to the broker.
+It only warns. Knows files and addresses, no network.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 
 def tell(warning: str) -> None:
-    """On stderr, unless it is empty."""
+    """Prints it on stderr, unless it is empty."""
     if warning:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
 def to_readers(path: Path, option: str) -> str:
-    """What to say of a file with secrets that others than its owner can read; "" when all is
-    well, or it cannot be looked at."""
+    """A warning if others than its owner can read a file with secrets; "" if all is well, or it
+    cannot be checked."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -29,7 +29,7 @@ def to_readers(path: Path, option: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Of an address, or `localhost`; another name may be anywhere."""
+    """For an address, or `localhost`; another name may be anywhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -37,11 +37,11 @@ def is_loopback(host: str) -> bool:
 
 
 def on_the_way(address: tuple[str, int], remedy: str) -> str:
-    """What to say of a password that goes to this address without TLS; "" on loopback."""
+    """A warning if a password goes to this address without TLS; "" on loopback."""
     host = address[0]
     if is_loopback(host):
         return ""
     return (
-        f"the password goes to {host}:{address[1]} in plain text, for all on the way to read; "
-        f"{remedy}"
+        f"the password goes to {host}:{address[1]} in plain text, so others on the network "
+        f"can read it; {remedy}"
     )

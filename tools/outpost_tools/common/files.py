@@ -1,4 +1,4 @@
-"""Files that are there whole, or as they were: after a kill, a full disk and a power cut."""
+"""Files that are complete, or as before: after a kill, on a full disk, after a power cut."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make renames and new names in it durable."""
+    """Makes renames and new names in it durable."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,8 +1,8 @@
-"""What the desktop takes from the firmware's own sources, so that neither states it twice: status
-numbers, the version, the check of settings.
+"""What the desktop tools take from the firmware's own sources, so that nothing is defined twice:
+status numbers, the version, the check of settings.
 
-Nothing becomes importable by this: the firmware's packages (`outpost`, `station`) and its
-`micropython` stay off the path of the tools, where such names are somebody else's.
+This makes nothing importable: the firmware's packages (`outpost`, `station`) and its `micropython`
+stay off the path of the tools, where other packages may have these names.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def sensor_rules() -> ModuleType:
 
 @functools.cache
 def sensor_faults() -> tuple[str, ...]:
-    """What is wrong with a sensor, by its number."""
+    """The faults of a sensor, by number."""
     return constants("station/guard.py").FAULTS
 
 
 @functools.cache
 def constants(path: str) -> SimpleNamespace:
-    """The plain values that a module of firmware/ names: `OK = const(0)`, `VERSION = "1"`."""
+    """The plain values that a module of firmware/ defines: `OK = const(0)`, `VERSION = "1"`."""
     tree = ast.parse((source_tree.repository() / "firmware" / path).read_text(encoding="utf-8"))
     found = {}
     for node in tree.body:
@@ -60,13 +60,13 @@ def constants(path: str) -> SimpleNamespace:
                 value = value.args[0]
             try:
                 found[node.targets[0].id] = ast.literal_eval(value)
-            except ValueError:  # computed: not for us
+            except ValueError:  # computed: we do not need it
                 continue
     return SimpleNamespace(**found)
 
 
 def _module(path: str) -> ModuleType:
-    """A module of firmware/ that imports no other of it, under a name of its own."""
+    """A module of firmware/ that imports no other one, under a name of its own."""
     file = source_tree.repository() / "firmware" / path
     spec = importlib.util.spec_from_file_location(f"_firmware_{file.stem}", file)
     made = importlib.util.module_from_spec(spec)

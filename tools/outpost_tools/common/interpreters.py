@@ -1,12 +1,12 @@
 """Finds the MicroPython builds and the broker that `tools/setup.py` fetched, or that the machine
 has.
 
-Knows names, folders and how to ask an interpreter what it is. Fetches nothing. Standard library
-only, because set-up uses it before there is a virtual environment.
+Knows names and folders, and asks an interpreter what it is. Fetches nothing. Standard library only,
+because set-up uses it before there is a virtual environment.
 
 Order: `MICROPYTHON` in the environment, then the cache, then PATH. Each candidate is run once and
-must prove that it is new enough and of the architecture asked for: a 64-bit build in the place of a
-32-bit one hides allocations.
+must prove that it is new enough and has the requested architecture: a 64-bit build in place of a
+32-bit one would hide allocations.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from outpost_tools.common.errors import ToolError
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What one kind of machine runs, by Debian's names of architectures.
+    """What one kind of machine can run, with Debian's names of architectures.
 
-    required: what `make setup` wants, 64-bit first. fast: what boards are simulated on, best first
-    (32-bit: integers of 2^30 and above take heap there, as on a board). lacks: what falls away, for
-    people; "": nothing.
+    required: what `make setup` needs, 64-bit first. fast: for simulating boards, best first
+    (32-bit, because integers of 2^30 and above take heap there, as on a board). lacks: what is not
+    available, for people; "": nothing.
     """
 
     architecture: str
@@ -41,7 +41,7 @@ class Machine:
 
 _MACHINES = {
     "x86_64": Machine("amd64", ("amd64", "i386"), ("armhf",), ("i386", "amd64")),
-    # a Raspberry Pi 3 or newer; its kernel runs 32-bit programs too, others may not
+    # a Raspberry Pi 3 or newer; its kernel also runs 32-bit programs, others may not
     "aarch64": Machine(
         "arm64",
         ("arm64",),
@@ -50,12 +50,12 @@ _MACHINES = {
         "without x86: tests on 32-bit x86 MicroPython and on the emulated RP2040 are left out",
     ),
 }
-_SAME = {"amd64": "x86_64", "arm64": "aarch64"}  # what other systems call them
+_SAME = {"amd64": "x86_64", "arm64": "aarch64"}  # names on other systems
 
 
 def machine(name: str | None = None) -> Machine | None:
-    """The kind of machine with this name (platform.machine()'s); None where no programs are known
-    for it. Default: this machine."""
+    """The kind of machine with this name (from platform.machine()); None if we know no programs for
+    it. Default: this machine."""
     name = name or platform.machine()
     return _MACHINES.get(_SAME.get(name, name))
 
@@ -65,7 +65,7 @@ _HERE = machine() or _MACHINES["x86_64"]
 ARCHITECTURES = _HERE.required + _HERE.optional
 REQUIRED_ARCHITECTURES = _HERE.required
 OPTIONAL_ARCHITECTURES = _HERE.optional
-# what set-up fetches unasked: not what runs under an emulator
+# what set-up fetches by default: nothing that needs an emulator
 DEFAULT_ARCHITECTURES = tuple(name for name in ARCHITECTURES if name in _HERE.fast)
 OLDEST_MICROPYTHON = (1, 25)
 _PROBE_TIMEOUT_S = (
@@ -98,9 +98,9 @@ _NAMES = {"micropython": "MicroPython", "cpython": "CPython"}
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """What a command said about itself when it was run.
+    """What a command reported about itself.
 
-    `architecture` is "" where it does not say (CPython).
+    `architecture` is "" if it does not report it (CPython).
     """
 
     name: str
@@ -119,12 +119,12 @@ class Interpreter:
 
 def cache_folder() -> Path:
     """`${XDG_CACHE_HOME:-~/.cache}/outpost`; a relative XDG_CACHE_HOME is ignored, as its
-    specification asks. Raises ToolError for a user without a home."""
+    specification requires. Raises ToolError for a user without a home."""
     return own_folder("XDG_CACHE_HOME", "~/.cache")
 
 
 def own_folder(variable: str, default: str) -> Path:
-    """Of this program, in the folder that the variable names. Raises ToolError."""
+    """This program's folder in the one that the variable names. Raises ToolError."""
     try:
         base = Path(os.environ.get(variable) or default).expanduser()
         return (base if base.is_absolute() else Path(default).expanduser()) / "outpost"
@@ -152,14 +152,14 @@ def _probe(command: tuple[str, ...]) -> Interpreter | str:
         return str(error)
     architecture = _MPY_ARCHITECTURES.get(int(mpy), "")
     if not architecture and name == "micropython" and "-aarch64-" in text:
-        architecture = "arm64"  # MicroPython makes no machine code for it
+        architecture = "arm64"  # MicroPython has no native code for it
     return Interpreter(
         name, tuple(int(part) for part in version.split(".")), int(bits), architecture
     )
 
 
 def probe(command: list[str]) -> Interpreter:
-    """Runs `command` and returns what it is. Raises ToolError where it does not run."""
+    """Runs `command` and returns what it is. Raises ToolError if it does not run."""
     found = _probe(tuple(command))
     if isinstance(found, str):
         raise ToolError(f"{' '.join(command)} does not run as a Python interpreter: {found}")
@@ -167,19 +167,19 @@ def probe(command: list[str]) -> Interpreter:
 
 
 def forget_probes() -> None:
-    """What was found not to run may have been fetched since."""
+    """An interpreter that did not run may have been fetched since."""
     _probe.cache_clear()
 
 
 def why_not(path: Path) -> str:
-    """What running `path` says: what it is, or the reason why it does not run."""
+    """The result of running `path`: what it is, or the reason why it does not run."""
     return str(_probe((str(path),)))
 
 
 def describe(command: list[str]) -> str:
     """For example "MicroPython 1.25.0 32-bit x86 (i386)".
 
-    Raises ToolError where it does not run.
+    Raises ToolError if it does not run.
     """
     return str(probe(command))
 
@@ -192,7 +192,7 @@ def _serves(command: str, architecture: str) -> bool:
 
 
 def find_micropython(architecture: str) -> list[str] | None:
-    """The command that starts MicroPython for an architecture of KNOWN; None where there is none.
+    """The command that starts MicroPython for an architecture of KNOWN; None if there is none.
 
     Raises ToolError for an unknown architecture, and for a `MICROPYTHON` that does not run.
     """
@@ -200,7 +200,7 @@ def find_micropython(architecture: str) -> list[str] | None:
         raise ToolError(f"unknown architecture {architecture!r}: choose one of {', '.join(KNOWN)}")
     chosen = os.environ.get("MICROPYTHON")
     if chosen:
-        probe([chosen])  # a mistyped override must not be passed over in silence
+        probe([chosen])  # a mistyped override must not be skipped silently
     cached = cache_folder() / "bin" / f"micropython-{architecture}"
     candidates = (chosen, str(cached) if cached.exists() else None, shutil.which("micropython"))
     return next(([path] for path in candidates if path and _serves(path, architecture)), None)

@@ -1,8 +1,8 @@
-"""Which Java runs Spark: the one of JAVA_HOME, else of PATH, else the one that `outpost fetch java`
-brought.
+"""Which Java runs Spark: the one in JAVA_HOME, or else on PATH, or else the one that `outpost fetch
+java` downloaded.
 
-Standard library only, and it starts no Spark: a command asks first and says within a second what is
-missing.
+Standard library only, and it does not start Spark: commands check this first and report within a
+second what is missing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _TIMEOUT_S = 60
 
 
 def environment() -> dict[str, str]:
-    """What the environment of Spark's processes needs besides ours. Raises ToolError without Java.
+    """Additional environment variables for Spark's processes. Raises ToolError without Java.
 
-    A JAVA_HOME that does not do is an error, because somebody named it on purpose. A `java` on PATH
-    that is too old is passed over.
+    An unusable JAVA_HOME is an error, because somebody set it deliberately. A `java` on PATH that
+    is too old is skipped.
     """
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home, "bin", "java")
@@ -48,12 +48,12 @@ def environment() -> dict[str, str]:
 
 
 def private() -> Path:
-    """Where `outpost fetch java` puts the command: `bin/java`, all that Spark asks of JAVA_HOME."""
+    """Where `outpost fetch java` puts `bin/java`, all that Spark needs of JAVA_HOME."""
     return cache_folder() / "bin" / "java"
 
 
 def describe(chosen: Path | None = None) -> str:
-    """What `java -version` says of its version. chosen: default: the Java that runs Spark.
+    """The version that `java -version` prints. chosen: by default the Java that runs Spark.
 
     Raises ToolError.
     """
@@ -66,7 +66,7 @@ def describe(chosen: Path | None = None) -> str:
 
 
 def why_not(java: Path) -> str:
-    """Why Spark cannot use this Java; "" where it can."""
+    """Why Spark cannot use this Java; "" if it can."""
     try:
         said = _says(java)
     except (OSError, subprocess.SubprocessError) as error:

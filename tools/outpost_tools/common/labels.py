@@ -1,8 +1,8 @@
-"""The message as a table: labels, limits, and what a device or a stream may be called.
+"""The message as tables: labels, limits, and valid names of devices and streams.
 
 A message is a SenML pack (RFC 8428) written by the board's `telemetry` module, whose docstring
-explains each label. Everything that reads one imports this page: message.py (the exact reader, and
-the collector's key) and pipeline/decode.py (the fast reader). Knows nothing of bytes.
+explains each label. Every reader of messages imports this module: message.py (the exact reader, and
+the collector's key) and pipeline/decode.py (the fast reader). Knows nothing about bytes.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ import re
 from typing import Any
 
 MESSAGE_VERSION = 1
-VERSIONS = (MESSAGE_VERSION,)  # that the readers understand
+VERSIONS = (MESSAGE_VERSION,)  # the versions that the readers understand
 MAX_PAYLOAD_BYTES = 16 * 1024
 MAX_SEQ = (1 << 30) - 1
 MAX_BOOT = 65535
 MAX_VERSION = 1 << 16
 # RFC 8428 section 4.5.3: below 2^28 a time is relative to now, which a stored message must not be.
-# The upper limit is the year 2100: a wilder clock would leave what a table's timestamps can hold.
+# The upper limit is the year 2100: with a wilder clock, a table's timestamps could overflow.
 MIN_TIME_S = 1 << 28
 MAX_TIME_S = 4_102_444_800
-# A message's times beside each other and beside its arrival. Each day that readings are of costs a
-# folder and a file of every table, so a message that is spread over years, or of 2099, would stop
-# the tables as surely as a wrong number. An outbox may be years late; a clock is not weeks fast.
+# A message's times relative to each other and to its arrival. Each day with readings costs a folder
+# and a file in every table, so a message whose times are spread over years, or lie in 2099, would
+# stop the tables as surely as a wrong number. An outbox may be years late; a clock is not weeks
+# fast.
 MAX_SPAN_S = 31 * 86_400  # between the readings of one message
-MAX_AHEAD_S = 31 * 86_400  # after the arrival: time zones, and a collector whose clock is behind
+MAX_AHEAD_S = 31 * 86_400  # after the arrival: allows for time zones, and a slow collector clock
 MAX_AGE_S = 5 * 365 * 86_400  # before the arrival
 MAX_VALUE = 1e38  # about the largest float of 32 bits: sums and differences of values stay finite
 MAX_UPTIME_S = 1 << 30  # 34 years
 
 # Labels by the kind of their value. n, v, u, t belong to each record, the others to the first one.
-# A number outside its bounds is refused here, once: what the tables compute from it (microseconds
-# in 64 bits, sums) then cannot overflow, and none of it has to check again.
+# A number outside its bounds is refused here: what the tables compute from it (microseconds in 64
+# bits, sums) then cannot overflow, and they need not check again.
 TEXTS = ("n", "u", "bn", "sid")
 NUMBERS = {
     "v": (-MAX_VALUE, MAX_VALUE),
@@ -45,8 +46,8 @@ LIMITS = NUMBERS | {"bv": NUMBERS["v"]}
 VALUES = ("v", "vs", "vb", "vd")  # a record has one of them
 SENML_VERSION = 10  # of RFC 8428
 
-# Readings in which a board reports its own health (`firmware/station/health.py`): what it is at
-# last, and what is counted from each start on.
+# Readings in which a board reports its own health (`firmware/station/health.py`): states, of which
+# the last value counts, and counts, which restart at each start of the board.
 HEALTH_STATES = ("left_out", "aside", "pins_lost", "unheard")
 HEALTH_COUNTS = tuple("not_published unreadable mended torn takeovers ahead cut_short".split())
 
@@ -61,8 +62,8 @@ def scaled(value: int, exponent: int) -> float:
 
 
 def time_limits_s(received_s: float | None) -> tuple[float, float]:
-    """Between which times the readings of a message are that came then. An arrival before
-    MIN_TIME_S tells nothing: the collector's clock was not set."""
+    """The earliest and the latest time of readings whose message arrived then. An arrival before
+    MIN_TIME_S says nothing: the collector's clock was not set."""
     if received_s is None or received_s < MIN_TIME_S:
         return MIN_TIME_S, MAX_TIME_S
     return max(MIN_TIME_S, received_s - MAX_AGE_S), min(MAX_TIME_S, received_s + MAX_AHEAD_S)
@@ -81,12 +82,12 @@ def is_stream(name: Any) -> bool:
 
 
 def is_base_name(name: Any) -> bool:
-    """SenML's base name, as our boards send it: the device and a slash."""
+    """SenML's base name as our boards send it: the device and a slash."""
     return isinstance(name, str) and name.endswith("/") and is_device(name[:-1])
 
 
 def device_of(topic: str, base_name: Any) -> str | None:
-    """The device, when base name and topic `<prefix>/<device>/data` agree; else None."""
+    """The device, if base name and topic `<prefix>/<device>/data` agree; otherwise None."""
     return (
         base_name[:-1] if is_base_name(base_name) and is_topic_of(topic, base_name[:-1]) else None
     )

@@ -1,11 +1,11 @@
-"""Reads Outpost's message exactly: a series (series.py), or a SenML pack in JSON or CBOR with the
-labels of labels.py; senml.py makes readings of its records.
+"""Reads Outpost's messages exactly: a series (series.py), or a SenML pack in JSON or CBOR with the
+labels of labels.py; senml.py turns its records into readings.
 
 `decode()` returns a Message, or raises Malformed with the reason that the quarantine table shows:
 this is the definition of a valid message. `pipeline/decode.py` reads plain messages five times as
-fast by the same labels and limits, and passes on what is not plain; a test compares them row for
-row. `key_of()` checks no more than the key, for the collector: a plain message's in a sixth of the
-time (plain_key.py).
+fast, with the same labels and limits, and passes on all others; a test compares them row for row.
+`key_of()` checks only the key, for the collector; for a plain message it takes a sixth of the time
+(plain_key.py).
 
 The first byte determines the format: 0x80 to 0x9f begins a CBOR array, 0xf5 a series, everything
 else is JSON.
@@ -30,8 +30,8 @@ LEFT_OUT = "records without a number left out"  # how such a reason begins
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One pack, or series. (device, stream, seq) is its key; `held` the oldest seq the board held
-    then; `left_out` the label of each value that is no number."""
+    """One pack or series. (device, stream, seq) is its key; `held` is the oldest seq that the board
+    held then; `left_out` has the label of each value that is not a number."""
 
     device: str
     stream: str
@@ -45,7 +45,7 @@ class Message:
 
 
 class Key(NamedTuple):
-    """Which message: device, stream, number; and the oldest number its board still held."""
+    """Identifies a message: device, stream, number; and the oldest number its board still held."""
 
     device: str
     stream: str
@@ -85,7 +85,7 @@ def decode(
 
 
 def left_out_reason(message: Message) -> str:
-    """What quarantine shows beside the bytes of a message whose other readings were taken in."""
+    """The reason in quarantine beside the bytes of a message whose other readings were stored."""
     return f"{LEFT_OUT}: {_listed(message.left_out)}"
 
 
@@ -96,8 +96,8 @@ def _listed(left_out: tuple[str, ...]) -> str:
 def key_of(topic: bytes, payload: bytes) -> Key | None:
     """The key in a payload on `<prefix>/<device>/data`; None when there is none to confirm.
 
-    Looser than decode() on purpose: a message with a good key and a bad reading goes to quarantine
-    with its bytes, and its board must receive a confirmation for it, or it would resend it forever.
+    Looser than decode() on purpose: a message with a valid key and a bad reading goes to quarantine
+    with its bytes, and its board must receive a confirmation, or it would resend it indefinitely.
     """
     device = device_in(topic)
     return None if device is None else key_in(device, payload)
@@ -119,9 +119,9 @@ def key_in(device: str, payload: bytes) -> Key | None:
 
 
 def exact_key_in(device: str, payload: bytes) -> Key | None:
-    """The same by reading all of it; this is the definition."""
+    """The same by reading the whole payload; this is the definition."""
     try:
-        # CBOR by the same reader as decode()'s: what that calls no CBOR must have no key here.
+        # The same CBOR reader as decode() uses: what it rejects as CBOR must have no key here.
         return Key(device, *_key(records_in(payload)[0]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
@@ -141,7 +141,7 @@ def _from_series(topic: str, found: series.Series, received_s: float | None) -> 
 
 
 def _series_readings(found: series.Series) -> Iterator[Reading]:
-    """Sample by sample, column by column; what is missing takes no index."""
+    """Sample by sample, column by column; a missing value takes no index."""
     index = 0
     for sample in found.samples:
         time_s = sample.time_ms / 1000 if found.clock_set else None
@@ -157,12 +157,12 @@ def _series_readings(found: series.Series) -> Iterator[Reading]:
 
 
 def is_cbor(payload: bytes) -> bool:
-    """By its first byte: an array, which in JSON text it cannot be."""
+    """By its first byte: a CBOR array, which cannot begin JSON text."""
     return 0x80 <= payload[0] <= 0x9F if payload else False
 
 
 def records_in(payload: bytes) -> Any:
-    """What is in JSON or CBOR, with JSON's labels. Raises ValueError (Malformed is one)."""
+    """The contents of JSON or CBOR, with JSON's labels. Raises ValueError (Malformed is one)."""
     return _from_cbor(payload) if is_cbor(payload) else json.loads(payload)
 
 
@@ -195,8 +195,8 @@ def _refuse_constant(name: str) -> None:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 _CBOR_DEPTH = 8  # a pack needs 3, and 2 more for a decimal fraction
-# The one tag that SenML uses is 4, decimal fraction. Others run code that a stranger should not
-# choose (regular expressions).
+# The only tag that SenML uses is 4, decimal fraction. Others run code that a stranger should not be
+# able to choose (regular expressions).
 _CBOR_OTHER_TAGS = (
     0, 1, 2, 3, 5, 25, 28, 29, 30, 35, 36, 37, 100, 256, 258, 260, 261, 1004, 43000, 55799,
 )  # fmt: skip
@@ -204,14 +204,14 @@ _CBOR_OTHER_TAGS = (
 
 def _from_cbor(payload: bytes) -> Any:
     """The pack with JSON's labels. Raises Malformed."""
-    import cbor2  # late: the simulator and the tools for boards read no CBOR and start sooner
+    import cbor2  # late: the simulator and the tools for boards read no CBOR and so start sooner
 
     source = io.BytesIO(payload)
     decoder = cbor2.CBORDecoder(
         source,
         tag_hook=_refuse_tag,
         semantic_decoders=dict.fromkeys(_CBOR_OTHER_TAGS, _refuse_tag),
-        read_size=1,  # so that what follows the pack is seen
+        read_size=1,  # so that we notice bytes after the pack
         max_depth=_CBOR_DEPTH,
         allow_duplicate_keys=False,
     )
@@ -238,13 +238,13 @@ def _named(record: Any) -> Any:
         labels.CBOR.get(label, label) if type(label) is int else label: _plain(value)
         for label, value in record.items()
     }
-    if len(plain) != len(record):  # -2 and "bn" are one label
+    if len(plain) != len(record):  # -2 and "bn" are the same label
         raise Malformed("not CBOR")
     return plain
 
 
 def _plain(value: Any) -> Any:
-    """A decimal fraction as a float."""
+    """Converts a decimal fraction to a float."""
     if not isinstance(value, Decimal):
         return value
     try:
@@ -283,7 +283,7 @@ def _key(record: dict[str, Any]) -> tuple[str, int, int]:
 
 
 def _check_clock(message: Message, records: list[dict[str, Any]], readings: list[Reading]) -> None:
-    """A time of its own, without a base time, does not tell what the clock was at `up`."""
+    """A time in a record, without a base time, does not show what the clock was at `up`."""
     if message.uptime_s is not None and records[0].get("bt") is None:
         for reading in readings:
             if reading.time_s is not None:

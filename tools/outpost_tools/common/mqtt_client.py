@@ -1,12 +1,12 @@
-"""paho's client, read and written many packets at a time.
+"""paho's client, reading and writing many packets at a time.
 
-paho asked the kernel three times for each packet, wrote each PUBACK by itself, and read as many
-packets at once as it had messages of its own in flight, whatever the limit. `loop_read()` here
-reads ahead and takes one packet of what it read; `read_publishes()` takes all PUBLISH packets in
-one go, and leaves only the other ones to paho: a tenth of its time for each message.
+paho made three system calls for each packet, wrote each PUBACK separately, and read as many packets
+at once as it had messages of its own in flight, whatever the limit. `loop_read()` here reads ahead
+and takes one packet from what it read. `read_publishes()` takes all PUBLISH packets at once and
+leaves only the others to paho: it needs a tenth of paho's time per message.
 
-They hang on paho's private names, so paho is pinned, and host_tests/tools/test_mqtt_connection.py
-holds them.
+They depend on paho's private names, so paho is pinned, and host_tests/tools/test_mqtt_connection.py
+checks them.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _READ_BYTES = 256 * 1024
 
 
 class Client(mqtt.Client):
-    """paho's client with a read buffer, one packet for each loop_read() or many PUBLISH packets for
-    each read_publishes(), and one write for many PUBACKs."""
+    """paho's client with a read buffer: one packet per loop_read() or many PUBLISH packets per
+    read_publishes(), and one write for many PUBACKs."""
 
     _ahead = b""
     _at = 0
-    _begun: list[bytes]  # of a packet that has not come whole
+    _begun: list[bytes]  # of a packet that has not arrived completely
     _begun_bytes = _wanted_bytes = 0
-    # MQTT 5.0: called with topic, payload and properties of each message that has some
+    # MQTT 5.0: called with topic, payload and properties of each message that has properties
     on_properties: Callable[[bytes, bytes, bytes], None] | None = None
 
     @property
     def is_5(self) -> bool:
-        """It speaks MQTT 5.0."""
+        """True if it speaks MQTT 5.0."""
         return self._protocol == mqtt.MQTTv5
 
     @property
     def has_read_ahead(self) -> bool:
-        """Bytes wait here, or in the TLS layer, which select() does not see."""
+        """True if bytes wait here, or in the TLS layer, where select() does not see them."""
         socket = self.socket()
         return self._at < len(self._ahead) or (
             isinstance(socket, ssl.SSLSocket) and socket.pending() > 0
@@ -59,8 +59,8 @@ class Client(mqtt.Client):
         return self._loop_rc_handle(status) if status > 0 else mqtt.MQTT_ERR_SUCCESS
 
     def read_publishes(self) -> list[Publish] | None:
-        """The PUBLISH packets that one read of the socket made whole; all others go to paho. None
-        when nothing was there to read, or the connection is gone."""
+        """The PUBLISH packets that one read of the socket completed; all others go to paho. None
+        when there was nothing to read, or the connection is gone."""
         data = self._read_some()
         if not data:
             return None
@@ -84,7 +84,7 @@ class Client(mqtt.Client):
         return None if self._sock is None else publishes
 
     def _plain(self, publish: Publish) -> Publish:
-        """Without the properties that MQTT 5.0 has before the payload. Raises MalformedError."""
+        """Removes the properties that MQTT 5.0 has before the payload. Raises MalformedError."""
         kind, topic, packet_id, data = publish
         properties, payload = mqtt_properties.cut(data)
         if properties and self.on_properties:
@@ -92,7 +92,7 @@ class Client(mqtt.Client):
         return kind, topic, packet_id, payload
 
     def _read_some(self) -> bytes:
-        """Nothing when nothing is there; at the end of the stream the connection is closed."""
+        """Empty when nothing is there; at the end of the stream it closes the connection."""
         if self._sock is None:
             return b""
         try:
@@ -121,18 +121,18 @@ class Client(mqtt.Client):
         self._send(mqtt_packets.pubacks(packet_ids))
 
     def publish_all(self, messages: list[tuple[bytes, bytes]]) -> None:
-        """(topic, payload) of each, QoS 0, retained, in one write."""
+        """Publish (topic, payload) pairs with QoS 0, retained, in one write."""
         none = b"\0" if self.is_5 else b""  # properties
         packets = [mqtt_packets.publish_retained(topic, none + data) for topic, data in messages]
         self._send(b"".join(packets))
 
     def say_goodbye(self) -> None:
-        """DISCONNECT, without paho's closing of the socket right after it."""
+        """DISCONNECT, but without closing the socket right after it, as paho does."""
         if self._sock is not None:
             self._send(b"\xe0\x00")
 
     def read_away(self) -> bool:
-        """Read without a look; False at the end of the stream."""
+        """Read and discard; False at the end of the stream."""
         try:
             return self._sock is not None and bool(super()._sock_recv(_READ_AHEAD_BYTES))
         except BlockingIOError:
@@ -142,5 +142,5 @@ class Client(mqtt.Client):
 
     def _send(self, packets: bytes) -> None:
         if packets:
-            # to paho one packet, of a kind that it only writes
+            # for paho this is one packet, of a kind that it only writes
             self._packet_queue(mqtt.PUBACK, packets, 0, 1)

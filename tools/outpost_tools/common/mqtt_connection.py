@@ -1,11 +1,12 @@
-"""One MQTT connection driven by one thread: paho-mqtt, persistent session, QoS 1, acknowledged by
-hand, back by itself.
+"""One MQTT connection driven by one thread: paho-mqtt, persistent session, QoS 1, manual
+acknowledgement, automatic reconnection.
 
-A caller waits, reads what has arrived, and acknowledges when it wants to. Back-pressure is not
-reading: who does not call take() leaves the rest to the kernel's buffers and the broker's queue.
+A caller waits, reads what has arrived, and acknowledges when it wants to. Back-pressure means not
+reading: a caller that does not call take() leaves the rest in the kernel's buffers and the broker's
+queue.
 
-Two kinds: `MessageConnection` hands over one message at a time as paho reads it (the IBM MQ
-bridge); `collect/link.py` reads whole batches. Both speak MQTT 3.1.1 or 5.0.
+Two kinds: `MessageConnection` delivers one message at a time as paho reads it (the IBM MQ bridge);
+`collect/link.py` reads whole batches. Both speak MQTT 3.1.1 or 5.0.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ BACKOFF_LAST_S = 5.0
 _NO_SESSION = (
     "the broker no longer has the session of {id!r}, which it had: it lost its state, the session "
     "expired, or another client with this id ended it. What it had queued is gone: boards in "
-    "collector mode send it again, of boards in broker mode messages may be lost"
+    "collector mode send it again, but messages of boards in broker mode may be lost"
 )
 _FOR_EVER = 0xFFFFFFFF
-# At the end: how long DISCONNECT may wait for a broker that does not read.
+# At the end, DISCONNECT may wait this long for a broker that does not read.
 CLOSE_S = 1.0
 
 T = TypeVar("T")
@@ -46,8 +47,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When take() stops reading: they bound the memory of what is taken and the wait for its
-    PUBACKs."""
+    """When take() stops reading: these bound the memory for what is taken, and how long it waits
+    for its PUBACKs."""
 
     messages: int
     seconds: float
@@ -57,7 +58,7 @@ class Limits:
 def tls_context(
     ca_file: Path | None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """Verifies certificate and host name, always. ca_file None: the system's authorities.
+    """Always verifies certificate and host name. ca_file None: the system's authorities.
 
     Raises ToolError.
     """
@@ -68,7 +69,7 @@ def tls_context(
             f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed"
         ) from None
     # On by default since Python 3.13; it refuses a CA without key usage and certificates without an
-    # authority key identifier, which many recipes for a CA of one's own make. Boards take them.
+    # authority key identifier, which many recipes for a private CA produce. Boards accept them.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate is not None:
         try:
@@ -82,10 +83,10 @@ def tls_context(
 
 
 class Connection:
-    """Connects by itself, with backoff, whenever _serve() finds no connection. A subclass reads."""
+    """Connects by itself, with backoff, if _serve() finds no connection. A subclass reads."""
 
-    keeps_session = True  # at the broker, while we are away
-    receive_maximum = 0  # MQTT 5: messages that the broker may have on their way; 0: no bound
+    keeps_session = True  # at the broker, while we are disconnected
+    receive_maximum = 0  # MQTT 5: messages that the broker may have in flight; 0: no limit
     refused_hint = (
         "check --user and --password-file, or --credentials; has this user been revoked, or may it "
         "not use this --id?"
@@ -102,7 +103,7 @@ class Connection:
         tls: ssl.SSLContext | None = None,
         had_session: bool = False,
     ) -> None:
-        """had_session: the broker should have one of an earlier run."""
+        """had_session: the broker should have a session from an earlier run."""
         self.connected = False
         self.takeovers = Takeovers()
         self.lost_sessions = 0
@@ -124,7 +125,7 @@ class Connection:
             self._client.tls_set_context(tls)
 
     def _make_client(self, client_id: str) -> Client:
-        # version 5 says it in connect()
+        # version 5 sets this in connect()
         clean = {"clean_session": not self.keeps_session}
         session = {} if self._version == mqtt.MQTTv5 else clean
         client = Client(
@@ -141,7 +142,7 @@ class Connection:
         return client
 
     def _serve(self, wait_s: float) -> None:
-        """Write, and _read() what has arrived, after at most `wait_s`; or one connection
+        """Write, and _read() what has arrived, after at most `wait_s`; or make one connection
         attempt."""
         socket = self._client.socket()
         if socket is None:
@@ -157,7 +158,7 @@ class Connection:
         self._keep()
 
     def idle(self) -> None:
-        """Keep the connection alive without reading: while nothing can be stored or put."""
+        """Keep the connection alive without reading, while nothing can be stored or put."""
         if self._client.socket() is not None:
             self._client.loop_write()
             self._keep()
@@ -165,10 +166,10 @@ class Connection:
     def close(self) -> None:
         """DISCONNECT; the broker keeps the session and what is not acknowledged.
 
-        Then what the broker still sends is read away until it closes: a socket closed with unread
-        bytes in it is reset, and a reset may overtake the last PUBACKs.
+        Then read and discard what the broker still sends until it closes: a socket closed with
+        unread bytes is reset, and a reset may overtake the last PUBACKs.
         """
-        self.connected = False  # an end that was asked for is not reported as a loss
+        self.connected = False  # so that a requested end is not reported as a loss
         until = time.monotonic() + CLOSE_S
         self._client.say_goodbye()
         while (socket := self._client.socket()) is not None and time.monotonic() < until:
@@ -195,7 +196,7 @@ class Connection:
         if wait > 0:
             time.sleep(min(wait, wait_s))
             return
-        # Jitter: the collectors of a shared subscription should not come back all at once.
+        # Jitter: the collectors of a shared subscription should not all reconnect at once.
         self._retry_at = time.monotonic() + self._backoff_s * random.uniform(0.5, 1.0)
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_LAST_S)
         self._connack_by = time.monotonic() + CONNACK_TIMEOUT_S
@@ -203,13 +204,13 @@ class Connection:
             self._client.connect(*self._address, keepalive=KEEP_ALIVE_S, **self._session())
         except (
             OSError
-        ) as error:  # ssl.SSLError too: a certificate that does not verify is no connection
+        ) as error:  # also ssl.SSLError: without a valid certificate there is no connection
             self.takeovers.failed()
             self._on_no_connection(why_no_connection(error, self._address[1]))
 
     def _session(self) -> dict[str, Any]:
-        """More of CONNECT: what version 3.1.1 says by clean_session, version 5 says here. Without
-        an expiry the broker would end the session with the connection."""
+        """Additional arguments of CONNECT: version 3.1.1 has clean_session instead. Without an
+        expiry, the broker would end the session with the connection."""
         if self._version != mqtt.MQTTv5:
             return {}
         properties = Properties(PacketTypes.CONNECT)
@@ -220,7 +221,7 @@ class Connection:
         return {"clean_start": not self.keeps_session, "properties": properties}
 
     def _drop(self) -> None:
-        """Close without DISCONNECT; paho has no public way but a new connection, which _reconnect()
+        """Close without DISCONNECT; paho's only public way is a new connection, which _reconnect()
         makes."""
         self._client._sock_close()
         self.connected = False
@@ -233,10 +234,9 @@ class Connection:
         self.connected = True
         self._connected_at = time.monotonic()
         self._connection += 1
-        if not self.takeovers.is_likely:  # else two clients would throw each other off for ever
+        if not self.takeovers.is_likely:  # otherwise two clients would disconnect each other
             self._backoff_s = BACKOFF_FIRST_S
-        # Also into a session that is there: it may have been made by a process that died before it
-        # subscribed.
+        # Also in an existing session: it may come from a process that died before it subscribed.
         self._subscribe(client)
         session = "session resumed" if flags.session_present else "new session"
         self._say(f"connected{self._waiting.over()}, {session}")
@@ -274,19 +274,19 @@ class Connection:
         return ""
 
     def _subscribe(self, client: mqtt.Client) -> None:
-        """Ask for what is wanted, after each CONNACK."""
+        """Subscribe, after each CONNACK."""
         raise NotImplementedError
 
     def _on_subscribe(self, client, userdata, packet_id, reasons, properties) -> None:
-        """Say what the broker granted."""
+        """Report what the broker granted."""
         raise NotImplementedError
 
     def _read(self) -> None:
-        """Take what has arrived, until the socket is dry or a limit is reached."""
+        """Take what has arrived, until the socket is empty or a limit is reached."""
         raise NotImplementedError
 
     def _on_message(self, client: mqtt.Client, userdata: Any, message: mqtt.MQTTMessage) -> None:
-        """A message that paho read."""
+        """Called for each message that paho read."""
         raise NotImplementedError
 
 
@@ -298,14 +298,14 @@ class MessageConnection(Connection, Generic[T]):
     _taken_bytes = 0
 
     def take(self, wait_s: float) -> list[T]:
-        """What has arrived, after at most `wait_s` (or one connection attempt); empty when nothing
-        has."""
+        """Return what has arrived, after at most `wait_s` (or one connection attempt); empty when
+        nothing has."""
         self._taken, self._taken_bytes = [], 0
         self._serve(wait_s)
         return self._taken
 
     def _read(self) -> None:
-        """Packets until the socket is dry (a read that brings no message), or a limit."""
+        """Read packets until the socket is empty (a read without a message), or a limit."""
         limits, client, until = self._limits, self._client, time.monotonic() + self._limits.seconds
         while (
             len(self._taken) < limits.messages

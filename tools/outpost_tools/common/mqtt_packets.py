@@ -1,9 +1,9 @@
 """Splits what an MQTT server sent into control packets, many at a time. Pure: bytes in, packets
-out. Of MQTT 5.0 a payload begins with its properties, see mqtt_properties.py.
+out. In MQTT 5.0 a payload begins with its properties, see mqtt_properties.py.
 
-A collector receives almost nothing but PUBLISH, tens of thousands a second: they come as tuples,
-without an object or a call for each. All other packets come as their bytes, for a client that knows
-them.
+A collector receives almost only PUBLISH, tens of thousands per second. They are returned as tuples,
+without an object or a call for each. All other packets are returned as bytes, for a client that
+understands them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _MAX_LENGTH_BYTES = 4  # of the remaining length, MQTT 3.1.1 section 2.2.3
 
 
 class MalformedError(ValueError):
-    """No MQTT; the connection cannot go on."""
+    """This is not MQTT; the connection cannot continue."""
 
 
 class Packets(NamedTuple):
-    """`end` is where the last whole packet ends; `wanted` how many bytes from there the next one
-    has at least."""
+    """`end` is where the last whole packet ends; `wanted` is the least number of bytes that the
+    next one has from there."""
 
     publishes: list[Publish]
     others: list[bytes]
@@ -42,7 +42,7 @@ def split(data: bytes) -> Packets:
     size, at, wanted = len(data), 0, 2
     while at + 1 < size:
         kind, length, body = data[at], data[at + 1], at + 2
-        if length > 127:  # of two bytes, most of the time: a call for each would be a fifth of all
+        if length > 127:  # usually two bytes: calling a function for them would take a fifth of all
             if body < size and data[body] < 128:
                 length, body = length - 128 + (data[body] << 7), body + 1
             else:
@@ -54,7 +54,7 @@ def split(data: bytes) -> Packets:
         if kind & 0xF4 == _PUBLISH and length > 1:
             topic_at = body + 2
             topic_end = topic_at + (data[body] << 8 | data[body + 1])
-            payload_at = topic_end + (kind & _QOS_1)  # QoS 1 has two bytes more, its identifier
+            payload_at = topic_end + (kind & _QOS_1)  # QoS 1 adds two bytes, the identifier
             if payload_at > end:
                 raise MalformedError("a PUBLISH that ends within its topic")
             topic, packet_id = data[topic_at:topic_end], data[topic_end:payload_at]
@@ -66,8 +66,8 @@ def split(data: bytes) -> Packets:
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
-    """(remaining length of 128 or more, where it ends). One that is not whole is as long as the
-    longest, which no data is."""
+    """(remaining length of 128 or more, where it ends). If it is incomplete, the result exceeds all
+    data."""
     length = 0
     for index, byte in enumerate(data[at : at + _MAX_LENGTH_BYTES]):
         length |= (byte & 127) << 7 * index

@@ -1,8 +1,8 @@
-"""The properties of a PUBLISH of MQTT 5.0 (3.3.2.3), as bytes that a server sent. Pure.
+"""The properties of a PUBLISH of MQTT 5.0 (3.3.2.3), as bytes from a server. Pure.
 
-Most messages have none, and cost a comparison; what others have is read when somebody asks. paho's
-own class makes and checks an object for each packet: too slow where each of thousands a second has
-an expiry.
+Most messages have none, which costs a single comparison; those of others are parsed when somebody
+needs them. paho's own class makes and checks an object for each packet, which is too slow if each
+of thousands per second has an expiry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Value = int | bytes | tuple[bytes, bytes]
 EXPIRY = 0x02
 CONTENT_TYPE = 0x03
 USER = 0x26
-# number: how its value is written; integers by their bytes (2.2.2.2, those that PUBLISH may have)
+# number: how its value is encoded; integers by their size (2.2.2.2, those allowed in PUBLISH)
 _TEXT, _PAIR, _VARIABLE = 0, -1, -2
 _KINDS = {
     0x01: 1, EXPIRY: 4, CONTENT_TYPE: _TEXT, 0x08: _TEXT, 0x09: _TEXT, 0x0B: _VARIABLE, 0x23: 2,
@@ -24,7 +24,7 @@ _MOST_LENGTH_BYTES = 4
 
 
 def cut(data: bytes) -> tuple[bytes, bytes]:
-    """(properties, payload) of what follows topic and identifier. Raises MalformedError."""
+    """(properties, payload) of the bytes after topic and identifier. Raises MalformedError."""
     if data[:1] == b"\0":
         return b"", data[1:]
     length, at = _variable(data, 0)
@@ -34,7 +34,7 @@ def cut(data: bytes) -> tuple[bytes, bytes]:
 
 
 def listed(properties: bytes) -> list[tuple[int, Value]]:
-    """(number, value) of each, in order. Raises MalformedError for what no PUBLISH may have."""
+    """(number, value) of each, in order. Raises MalformedError if a PUBLISH may not have it."""
     found: list[tuple[int, Value]] = []
     at = 0
     while at < len(properties):

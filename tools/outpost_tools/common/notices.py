@@ -1,5 +1,5 @@
-"""Says what is waited for once, and the same again ever more rarely: a broker that is away for a
-night fills no screen and no log. Knows nothing of who waits."""
+"""Reports once what we are waiting for, and repeats it ever more rarely: a broker that is away for
+a night fills no screen and no log. Knows nothing about who waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LAST_AGAIN_S = 3600.0
 
 
 class Folded:
-    """say: gets the lines that are left."""
+    """say: receives the lines that remain."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -22,7 +22,7 @@ class Folded:
         self._count = 0
 
     def tell(self, text: str) -> None:
-        """At once where it is new; the same as last time after 1 minute, 2, 4 ... 60."""
+        """Prints a new text at once, and the same text again after 1 minute, 2, 4 ... 60."""
         now = time.monotonic()
         if text != self._text:
             self._text, self._since, self._count = text, now, 0
@@ -37,7 +37,7 @@ class Folded:
             self._say(f"{text} (for {duration(now - self._since)} now, {self._count} tries)")
 
     def over(self) -> str:
-        """It is over: " after 3 min" for the line that says so; "" where nothing was waited for."""
+        """The wait is over: " after 3 min" for the line that reports it; "" if we did not wait."""
         waited_s = time.monotonic() - self._since
         text = f" after {duration(waited_s)}" if self._text else ""
         self._text = ""
@@ -51,7 +51,7 @@ def duration(seconds: float) -> str:
 
 
 def why_no_connection(error: OSError, port: int) -> str:
-    """What a failed connection to a broker means, and what to do."""
+    """The meaning of a failed connection to a broker, and what to do."""
     if isinstance(error, ConnectionRefusedError):
         return (
             f"nothing listens there: start the broker (mosquitto -p {port}), or correct the address"

@@ -1,5 +1,5 @@
-"""argparse, and what it does not say: which subcommand did not know an argument, and which option
-was meant by one that is misspelt.
+"""argparse, plus two things that it does not report: which subcommand did not know an argument, and
+which option a misspelt one probably means.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Its subcommands are of the same class."""
+    """Its subcommands have the same class."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._given: list[str] = []
 
-    # argparse parses a subcommand's part by this method, and leaves what is unknown to the main
-    # parser, which would complain with its own usage.
+    # argparse parses a subcommand's part with this method, and leaves unknown arguments to the main
+    # parser, which would report them with its own usage.
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None):
         self._given = list(args or ())
         found, unknown = super().parse_known_args(args, namespace)
@@ -27,18 +27,18 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        """With the options that may have been meant, also where one is missing: it may be there,
+        """Adds the options that may have been meant, even if one is missing: it may be there,
         misspelt."""
         super().error(message + self._meant())
 
     def _meant(self) -> str:
-        if self._subparsers is not None:  # the options are those of a subcommand
+        if self._subparsers is not None:  # the options belong to a subcommand
             return ""
         known = [name for name in self._option_string_actions if name.startswith("--")]
         typed = (word.partition("=")[0] for word in self._before_two_dashes())
         wrong = [word for word in typed if word.startswith("--") and word not in known]
         near = [(word, get_close_matches(word, known, 1)) for word in dict.fromkeys(wrong)]
-        return "".join(f"; {word}: is {found[0]} meant?" for word, found in near if found)
+        return "".join(f"; {word}: did you mean {found[0]}?" for word, found in near if found)
 
     def _before_two_dashes(self) -> list[str]:
         given = self._given

@@ -1,15 +1,15 @@
-"""The key of a plain message, found by one regular expression instead of a parser: a sixth of the
-time of `json.loads()`.
+"""The key of a plain message, found by a single regular expression instead of a parser: it takes a
+sixth of the time of `json.loads()`.
 
-Plain is what boards send: SenML as JSON in ASCII, flat records of numbers and texts without
+Boards send plain messages: SenML as JSON in ASCII, flat records of numbers and texts without
 escapes, no spaces, and in the first record `bn`, `ver`, `sid`, `seq`, `held` in this order. The
-expression stands for the whole message, so that what it finds in a message, the exact reader finds
-too (message.py; host_tests/tools/test_plain_key.py compares them). What is not plain is not wrong:
-it is the exact reader's.
+expression matches the whole message, so the exact reader finds the same key (message.py;
+host_tests/tools/test_plain_key.py compares them). A message that is not plain is not wrong: the
+exact reader handles it.
 
-After each part only one can follow, by its first byte: giving back a byte fails at once, so the
-time is linear in the length, whatever the bytes are. Possessive quantifiers would say so, but
-Python 3.11.2, Debian 12's, matches wrongly with them.
+After each part, the first byte determines which part can follow. So backtracking by a byte fails at
+once, and the time is linear in the length, whatever the bytes are. Possessive quantifiers would
+express this, but Python 3.11.2 (in Debian 12) matches them incorrectly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMBER = rb"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
 _VALUE = rb"(?:" + _NUMBER + rb"|" + _TEXT + rb")"
 _MEMBER = rb'"[a-z_]+":' + _VALUE
 _RECORD = rb"\{" + _MEMBER + rb"(?:," + _MEMBER + rb")*\}"
-# A label that comes twice counts the last time, so those of the key may not come again.
+# If a label comes twice, the last one counts, so those of the key may not come again.
 _REST_OF_FIRST = rb'(?:,(?!"(?:sid|seq|held)")' + _MEMBER + rb")*"
 _INTEGER = rb"(0|[1-9][0-9]{0,9})"
 _PLAIN = re.compile(

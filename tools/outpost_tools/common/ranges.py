@@ -1,9 +1,9 @@
 """Sets of sequence numbers, kept as ranges: their size grows with the gaps, not with the numbers.
 
-A set is a sorted list of ranges [first, last], both included, that neither touch nor overlap: 3..5
+A set is a sorted list of ranges [first, last], both inclusive, that neither touch nor overlap: 3..5
 and 6..9 are one range, 3..9. The collector keeps what is durable in such sets, and the pipeline
-reads its state as one. Pure; knows nothing of devices, streams or files. What the pipeline does to
-the sets of all streams of a batch at once, with numpy, is in pipeline/transforms.py.
+reads its state as one. Pure; knows nothing about devices, streams or files. number_ranges.py of the
+pipeline does the same with numpy, for the sets of all streams of a batch at once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Ranges = list[list[int]]
 
 
 def of_pairs(flat: Sequence[int]) -> Ranges:
-    """[first, last, first, last, ...], as the tables hold it."""
+    """[first, last, first, last, ...], as the tables store it."""
     return [[first, last] for first, last in zip(flat[0::2], flat[1::2], strict=True)]
 
 
 def cover(ranges: Ranges, first: int, last: int) -> None:
-    """Put first..last in; nothing when that is empty. What it overlaps or touches becomes one."""
+    """Add first..last, unless it is empty. Ranges that overlap or touch it are merged."""
     if last < first:
         return
     if ranges and ranges[-1][1] + 1 == first:  # the usual case: the next number of a live board
@@ -36,7 +36,7 @@ def cover(ranges: Ranges, first: int, last: int) -> None:
 
 
 def trim(ranges: Ranges, below: int) -> None:
-    """Forget the numbers below `below`."""
+    """Remove the numbers below `below`."""
     del ranges[: bisect_left(ranges, below, key=_last)]
     if ranges and ranges[0][0] < below:
         ranges[0][0] = below
@@ -56,7 +56,7 @@ def following(number: int, sets: Iterable[Ranges]) -> int:
 
 
 def missing(ranges: Ranges, start: int) -> Iterator[tuple[int, int]]:
-    """The ranges between `start` and the last number of the set that are not in it."""
+    """The ranges between `start` and the last number of the set that the set does not contain."""
     for first, last in ranges:
         if first > start:
             yield start, first - 1

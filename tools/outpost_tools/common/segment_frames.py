@@ -1,23 +1,24 @@
-"""The bytes of a segment: frames, how they are checked, and what is found again after damage. No
+"""The bytes of a segment: frames, how they are checked, and how reading resumes after damage. No
 files, no message format. Layout, all integers little endian:
 
     file    magic "OUTSEGv2", frames, end
     frame   body_length:u32  check:u32  body
     body    received_ms:u64  flags:u8  original_length:u32  topic_length:u16  topic  payload
-    end     a frame with flag bit 7, no topic, and as payload frames:u64, how many precede it
+    end     a frame with flag bit 7, no topic, and as payload frames:u64, the number before it
 
-check is crc32(body) xor the frame's offset in the file: a copy of a frame anywhere else, as in a
-payload, is none. Only a sealed segment has an end; with the offsets it checks the whole: a sealed
-segment without one, or with fewer frames, is damaged, an open one may just end in a torn write.
+check is crc32(body) xor the frame's offset in the file, so a copy of a frame anywhere else, for
+example in a payload, is not valid. Only a sealed segment has an end. Together with the offsets it
+verifies the whole: a sealed segment without an end, or with fewer frames, is damaged; an open one
+may just end in a torn write.
 
 flags: bit 0 the PUBLISH had RETAIN set, bit 1 DUP, bit 2 the payload was cut to `MAX_PAYLOAD_BYTES`
 (original_length is its true length). received_ms counts from 1970.
 
-After damage the next frame is the next offset at which the two lengths in a header agree and the
-check is right. A run of random bytes is taken for a frame with a chance below 2^-70 per byte.
+After damage, the next frame is at the next offset where the two lengths in a header agree and the
+check is right. Random bytes are mistaken for a frame with a probability below 2^-70 per byte.
 
-Version 1 (magic "OUTSEG01", check is crc32(body), no end) is read. There a payload may hold a whole
-frame, so damage is skipped by the damaged frame's own length where its header still agrees.
+Version 1 (magic "OUTSEG01", check is crc32(body), no end) can be read. There a payload may contain
+a whole frame, so damage is skipped by the damaged frame's own length if its header still agrees.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ FLAG_END = 0x80
 _FRAME = struct.Struct("<II")
 _BODY = struct.Struct("<QBIH")
 _COUNT = struct.Struct("<Q")
-HEADER = (  # the first two above in one, as numpy.dtype() takes it
+HEADER = (  # the two structs above combined, for numpy.dtype()
     ("body_length", "<u4"),
     ("check", "<u4"),
     ("received_ms", "<u8"),
@@ -52,8 +53,8 @@ _HEADER_BYTES = _FRAME.size + _BODY.size
 _MAX_BODY_BYTES = _BODY.size + 65535 + MAX_PAYLOAD_BYTES
 _END_BYTES = _HEADER_BYTES + _COUNT.size
 _OFFSET_BITS = 0xFFFFFFFF
-# What can be a header, overlapping ones too: a length of 15 to 0x2ffff, known flags. Ten million
-# offsets a second; what it finds is checked in Python.
+# What can be a header, also overlapping ones: a length of 15 to 0x2ffff, known flags. It scans ten
+# million offsets per second; matches are then checked in Python.
 _MAY_BEGIN = re.compile(
     rb"(?=(?:[\x0f-\xff].[\x00-\x02]|.[\x01-\xff][\x00-\x02]|..[\x01\x02])\x00"
     rb".{12}[\x00-\x07\x80])",
@@ -87,8 +88,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes begin..end of a segment that cannot be read; `messages` is how many were there, at
-    least."""
+    """Unreadable bytes begin..end of a segment; at least `messages` messages were there."""
 
     begin: int
     end: int
@@ -120,13 +120,13 @@ def _framed(body: bytes) -> bytes:
 
 
 def placed(frame: bytes, offset: int) -> bytes:
-    """An encoded frame as it stands at `offset` of a file."""
+    """An encoded frame for `offset` in a file."""
     length, check = _FRAME.unpack_from(frame)
     return _FRAME.pack(length, check ^ offset & _OFFSET_BITS) + frame[_FRAME.size :]
 
 
 def all_placed(frames: list[bytes], offset: int) -> bytes:
-    """Encoded frames as they stand one after the other from `offset` of a file on."""
+    """Encoded frames, one after the other, from `offset` in a file on."""
     parts, unpack, pack, header_bytes = [], _FRAME.unpack_from, _FRAME.pack, _FRAME.size
     for frame in frames:
         length, check = unpack(frame)
@@ -136,7 +136,7 @@ def all_placed(frames: list[bytes], offset: int) -> bytes:
 
 
 def end_frame(frames: int, offset: int) -> bytes:
-    """What closes a segment of `frames` frames at `offset`."""
+    """The end of a segment of `frames` frames, at `offset`."""
     body = _BODY.pack(0, FLAG_END, _COUNT.size, 0) + _COUNT.pack(frames)
     return placed(_framed(body), offset)
 
@@ -167,8 +167,8 @@ def decoded(data: bytes, begin: int, end: int) -> Frame:
 
 
 def following(data: bytes, offset: int) -> list[Frame]:
-    """The frames of a segment that its bytes `data`, from `offset` on, begin with; stops at the
-    first that is none, and at the end frame. For who follows a segment that grows: version 2."""
+    """The frames at the start of `data`, a segment's bytes from `offset` on; stops at the first
+    invalid one, and at the end frame. For readers that follow a growing segment: version 2."""
     found, at = [], 0
     while at + _FRAME.size <= len(data):
         length, check = _FRAME.unpack_from(data, at)
@@ -184,13 +184,13 @@ def following(data: bytes, offset: int) -> list[Frame]:
 
 
 def is_end(data: bytes) -> bool:
-    """Nothing but the end frame, whose check following() has no need of."""
+    """Whether this is only the end frame, whose check following() does not need."""
     return len(data) == _END_BYTES and data[16] & FLAG_END > 0
 
 
 class Contents:
-    """The frames in a segment's bytes. `damage` is what was skipped so far; complete, with the
-    numbers of messages, when the frames have been read to their end.
+    """The frames in a segment's bytes. `damage` is what was skipped so far. It is complete, with
+    the numbers of messages, when the frames have been read to their end.
 
     is_open: the segment was not sealed, so it need not have an end.
     """
@@ -211,7 +211,8 @@ class Contents:
         return not self._bits
 
     def _offset_bits(self) -> int:
-        """What of a frame's offset is in its check. Under a damaged magic: by the next frame."""
+        """Which bits of a frame's offset its check contains. If the magic is damaged, the next
+        frame shows it."""
         if self.has_magic:
             return _OFFSET_BITS if self.data.startswith(MAGIC) else 0
         nearest = {}
@@ -229,7 +230,7 @@ class Contents:
     def runs(
         self, begin: int = len(MAGIC), *, most: int = sys.maxsize, most_bytes: int = sys.maxsize
     ) -> Iterator[tuple[int, list[int]]]:
-        """Frames without anything between them: (where the first begins, where each ends).
+        """Frames with nothing between them: (where the first begins, where each ends).
 
         At most `most` frames, and none that begins after `most_bytes` of its run.
         """
@@ -252,7 +253,7 @@ class Contents:
         self._sum_up(begin)
 
     def _ends(self, offset: int, most: int, full_at: int) -> list[int]:
-        """Where each frame from `offset` on ends; stops at the first that is none."""
+        """Where each frame from `offset` on ends; stops at the first invalid one."""
         data, bits, size = self.data, self._bits, len(self.data)
         view, unpack, crc32 = memoryview(data), _FRAME.unpack_from, zlib.crc32
         ends = []
@@ -271,7 +272,7 @@ class Contents:
         return ends
 
     def _take_end(self, first: int, ends: list[int]) -> None:
-        """Takes the end frame off the frames."""
+        """Removes the end frame from the frames."""
         at = ends[-2] if len(ends) > 1 else first
         if ends[-1] - at == _END_BYTES and self.data[at + 16] & FLAG_END and self._bits:
             (self._promised,) = _COUNT.unpack_from(self.data, at + _HEADER_BYTES)
@@ -279,7 +280,7 @@ class Contents:
             ends.pop()
 
     def _next_frame(self, damaged_at: int) -> int:
-        """Where the next frame begins; the end of the file when there is none."""
+        """Where the next frame begins; the end of the file if there is none."""
         if not self._bits and (end := self._end_by_lengths(damaged_at)) is not None:
             return end
         for match in _MAY_BEGIN.finditer(self.data, damaged_at + 1):
@@ -289,16 +290,16 @@ class Contents:
         return len(self.data)
 
     def _end_by_lengths(self, offset: int) -> int | None:
-        """Version 1: where the next frame, or the file, begins after damaged ones whose headers
-        agree; None when one does not."""
+        """Version 1: where the next frame, or the file's end, follows damaged frames whose headers
+        agree; None if one does not."""
         end = self._claimed_end(offset)
         while end is not None and end < len(self.data) and not self._ends(end, 1, sys.maxsize):
             end = self._claimed_end(end)
         return end
 
     def _claimed_end(self, offset: int) -> int | None:
-        """Where the frame ends by its header; None when its two lengths disagree, or it ends after
-        the file."""
+        """Where the frame ends according to its header; None if its two lengths disagree, or it
+        would end after the file."""
         if offset + _HEADER_BYTES > len(self.data):
             return None
         (length,) = struct.unpack_from("<I", self.data, offset)
@@ -311,7 +312,7 @@ class Contents:
         self.damage.append(Damage(begin, end, messages))
 
     def _sum_up(self, begin: int) -> None:
-        """Says what is missing beyond the bytes that were skipped."""
+        """Adds what is missing beyond the skipped bytes."""
         if begin == len(MAGIC) and not (self.has_magic or self.frame_count or self.is_ended):
             reason = "not a segment: wrong magic"
             self.damage[:] = [Damage(0, len(self.data), 0, reason)]
@@ -327,7 +328,7 @@ class Contents:
         return bool(self.damage) and self.damage[-1].end == len(self.data)
 
     def _add_missing(self, messages: int) -> None:
-        """More than one message in a piece of damage: most likely in the longest."""
+        """If there was more than one message in a damaged piece, it was probably the longest."""
         if messages > 0 and self.damage:
             index = max(
                 range(len(self.damage)), key=lambda i: self.damage[i].end - self.damage[i].begin
@@ -337,6 +338,6 @@ class Contents:
 
 
 def scan(data: bytes, offset: int = len(MAGIC)) -> Iterator[Frame]:
-    """The valid frames of a segment's bytes from `offset`; for readers whose caller does not ask
-    for the damage."""
+    """The valid frames of a segment's bytes from `offset`, for callers that do not need the
+    damage."""
     return Contents(data).frames(offset)

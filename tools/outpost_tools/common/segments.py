@@ -1,10 +1,10 @@
 """Durable log of received messages: append-only segments of checked frames (segment_frames.py).
 
 A directory holds one collector's segments, numbered without gaps: `segment-000000000007.open`
-grows, a sealed one is renamed to `.seg` and never changes again. What a killed collector left open
-is sealed at the next start: a torn write at its end is cut off and kept beside it
-(`segment-000000000007.cut`, for people, may be deleted); damage with valid frames after it stays
-where it is, for the readers to skip and to report.
+grows; a sealed one is renamed to `.seg` and never changes again. A segment that a killed collector
+left open is sealed at the next start: a torn write at its end is cut off and kept beside it
+(`segment-000000000007.cut`, for people, may be deleted). Damage with valid frames after it stays in
+place, for the readers to skip and report.
 
 Knows files only: no MQTT, no message format.
 """
@@ -65,7 +65,7 @@ __all__ = [
 
 
 def contents(path: Path) -> Contents:
-    """What is in one segment file. Raises ValueError when the file is no segment, OSError."""
+    """The contents of one segment file. Raises OSError, ValueError (not a segment)."""
     found = Contents(path.read_bytes(), is_open=path.suffix == ".open")
     if not found.has_magic and next(found.runs(), None) is None and not found.is_ended:
         raise ValueError(f"{path}: not a segment (wrong magic); remove it from the log directory")
@@ -73,9 +73,9 @@ def contents(path: Path) -> Contents:
 
 
 def read_segment(path: Path) -> Iterator[Frame]:
-    """The frames of one segment file, without what is damaged.
+    """The frames of one segment file, without the damaged ones.
 
-    Raises ValueError when the file is no segment.
+    Raises ValueError when the file is not a segment.
     """
     return contents(path).frames()
 
@@ -89,7 +89,7 @@ def segment_number(path: Path) -> int:
 
 
 def collector_folders(log: Path) -> list[Path]:
-    """By name; the log may be a disk of its own, whose lost+found is root's. Raises OSError."""
+    """By name; the log may be a separate disk, whose lost+found belongs to root. Raises OSError."""
     return [
         path for path in sorted(log.iterdir())
         if path.is_dir() and not path.name.startswith(".") and path.name != "lost+found"
@@ -97,8 +97,8 @@ def collector_folders(log: Path) -> list[Path]:
 
 
 def sealed_segments(directory: Path) -> list[Path]:
-    """The sealed segments in order of their numbers; none where there is no such folder. Raises
-    PermissionError, where glob() would take a folder that may not be read for an empty one."""
+    """The sealed segments in order of their numbers; empty if there is no such folder. Raises
+    PermissionError, where glob() would treat an unreadable folder as empty."""
     return _named(directory, ".seg")
 
 
@@ -108,7 +108,7 @@ def open_segments(directory: Path) -> list[Path]:
 
 
 def _named(directory: Path, suffix: str) -> list[Path]:
-    """A copy that somebody made beside them, "segment-000000000007 (copy).seg", is none."""
+    """A copy that somebody made beside them, "segment-000000000007 (copy).seg", does not count."""
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
@@ -119,11 +119,11 @@ def _named(directory: Path, suffix: str) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What was not as it should be in a segment that a killed collector left open."""
+    """What was wrong with a segment that a killed collector left open."""
 
     segment: Path
     damage: list[Damage] = field(default_factory=list)
-    cut: Path | None = None  # the copy of what was cut off its end
+    cut: Path | None = None  # the copy of what was cut off at its end
     cut_bytes: int = 0
 
     @property
@@ -143,7 +143,7 @@ class Recovered:
 class SegmentWriter:
     """Appends frames; `commit()` makes them durable; `seal()` closes the segment for readers.
 
-    `recovered` says what was damaged in the segments that were found open.
+    `recovered` reports the damage in segments that were found open.
     """
 
     def __init__(self, directory: Path, *, max_bytes: int = 16 << 20) -> None:
@@ -164,7 +164,7 @@ class SegmentWriter:
     def append_all(self, frames: list[bytes]) -> None:
         """Write encoded frames, at once; not durable before commit()."""
         if self._file is None:
-            # never over what is there
+            # never overwrites an existing file
             self._file = (self.directory / f"segment-{self._number:012d}.open").open("xb")
             self._file.write(MAGIC)
             self._length, self._frames = len(MAGIC), 0
@@ -190,7 +190,7 @@ class SegmentWriter:
             self.seal()
 
     def seal(self) -> Path | None:
-        """Write the end, close the open segment and rename it; None when nothing is open.
+        """Write the end, close the open segment and rename it; None when none is open.
 
         Raises OSError (disk full).
         """
@@ -211,9 +211,9 @@ class SegmentWriter:
 
 def _recover(path: Path) -> Recovered | None:
     """Seal what a killed collector left open, without a torn tail; None when there is nothing to
-    say.
+    report.
 
-    One without a whole frame goes away.
+    A segment without a whole frame is deleted.
     """
     data = path.read_bytes()
     found = Contents(data, is_open=True)
@@ -234,7 +234,7 @@ def _recover(path: Path) -> Recovered | None:
 
 
 def _close_at(path: Path, end: int, found: Contents) -> None:
-    """Cut the file there, and write the end if it has none."""
+    """Cut the file at `end`, and write the end frame if it has none."""
     with path.open("r+b") as file:
         file.truncate(end)
         if not found.is_version_1 and not found.is_ended:
@@ -246,7 +246,7 @@ def _close_at(path: Path, end: int, found: Contents) -> None:
 
 
 def _keep(path: Path, tail: bytes) -> Path:
-    """A durable copy of what is cut off; the number may come again, so never over another."""
+    """A durable copy of what is cut off; the number may be used again, so never overwrite one."""
     copy, again = path.with_suffix(".cut"), 1
     while copy.exists():
         again += 1

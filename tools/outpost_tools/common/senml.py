@@ -1,12 +1,12 @@
 """From SenML records to readings, by RFC 8428: base values, kinds of value, times.
 
-A base label (`bn`, `bt`, `bu`, `bv`) is in force from its record on, until another one replaces it.
-What cannot be read rightly is refused with the label's name: a version of SenML that is newer, a
-label that ends in an underscore (whoever does not know it must not use the record, section 4.4).
-Other unknown labels are ignored. A value that is no number (`vs`, `vb`, `vd`, a sum `s` alone) has
-no place in the tables: its record is left out and named, the pack's other readings are kept.
+A base label (`bn`, `bt`, `bu`, `bv`) applies from its record on, until another one replaces it.
+What cannot be read correctly is refused with the label's name: a newer version of SenML, or a label
+that ends in an underscore (a reader that does not know it must not use the record, section 4.4).
+Other unknown labels are ignored. A value that is not a number (`vs`, `vb`, `vd`, or only a sum `s`)
+has no place in the tables: its record is left out and named, the pack's other readings are kept.
 
-Knows nothing of bytes, topics and the labels of Outpost's own.
+Knows nothing about bytes, topics and Outpost's own labels.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from outpost_tools.common import labels
 
 Record = dict[Any, Any]
 _Default = TypeVar("_Default", bound=float | None)
-_LABEL_CHARACTERS = 40  # of an unknown label, in a reason
+_LABEL_CHARACTERS = 40  # how much of an unknown label a reason shows
 
 
 class Malformed(ValueError):
-    """The payload is no Outpost message; str() is the reason, one short phrase."""
+    """The payload is not an Outpost message; str() is the reason, one short phrase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One measured value. `index` is that of its record; `time_s` is seconds since 1970, None when
+    """One measured value. `index` is that of its record; `time_s` is seconds since 1970, None if
     the board's clock was not set; `shift_s` is its distance from the pack's `bt` or `up`."""
 
     index: int
@@ -41,8 +41,8 @@ class Reading:
 
 @dataclass(slots=True)
 class _Bases:
-    """What is in force at a record. `prefix` is what the base name adds to the device's name;
-    `first_time_s` the pack's first base time, which `up` goes with."""
+    """The base values that apply to a record. `prefix` is what the base name adds to the device's
+    name; `first_time_s` is the pack's first base time, which belongs to `up`."""
 
     device: str
     prefix: str = ""
@@ -72,7 +72,7 @@ class _Bases:
 
     def time_of(self, index: int, shift_s: float) -> tuple[float | None, float]:
         """(seconds since 1970 or None, distance from the pack's time)."""
-        if self.time_s is None:  # section 4.5.3: so far from 0, a time is since 1970
+        if self.time_s is None:  # section 4.5.3: a time this large is absolute, since 1970
             is_absolute = shift_s >= labels.MIN_TIME_S
             return (shift_s, 0.0) if is_absolute else (None, shift_s)
         time_s = self.time_s + shift_s
@@ -84,7 +84,7 @@ class _Bases:
 
 
 def read(records: list[Record], device: str) -> tuple[list[Reading], tuple[str, ...]]:
-    """(readings, the value's label of each record that was left out). Raises Malformed."""
+    """(readings, the value's label for each record that was left out). Raises Malformed."""
     bases, readings, left_out = _Bases(device), [], []
     for index, record in enumerate(records):
         _check_understood(index, record)
@@ -109,13 +109,13 @@ def _check_understood(index: int, record: Record) -> None:
 
 
 def _kind(index: int, record: Record) -> str:
-    """The label of its value."""
+    """The label of the record's value."""
     found = [label for label in labels.VALUES if record.get(label) is not None]
     if len(found) > 1:
         raise Malformed(f"record {index}: both {found[0]} and {found[1]}")
     if found:
         return found[0]
-    if record.get("s") is not None:  # a sum may stand alone
+    if record.get("s") is not None:  # a record may have only a sum
         return "s"
     raise Malformed(f"record {index}: no value")
 
@@ -146,7 +146,7 @@ def is_text(value: Any) -> bool:
 
 
 def number(record: Record, label: str, default: _Default) -> float | _Default:
-    """A number within its bounds; `default` where there is none."""
+    """A number within its bounds; `default` if there is none."""
     value = record.get(label)
     if value is None:
         return default
@@ -154,7 +154,7 @@ def number(record: Record, label: str, default: _Default) -> float | _Default:
         raise Malformed(f"bad label {label}")
     try:
         found = float(value)
-    except OverflowError:  # an integer of more than 308 digits
+    except OverflowError:  # an integer with more than 308 digits
         found = math.inf
     if not math.isfinite(found):
         raise Malformed(f"bad label {label}")
@@ -165,7 +165,7 @@ def number(record: Record, label: str, default: _Default) -> float | _Default:
 
 
 def check_times(readings: list[Reading], received_s: float | None) -> None:
-    """Raises Malformed when they lie far from each other, or from their arrival."""
+    """Raises Malformed when the times are far from each other, or from their arrival."""
     known = [r.time_s for r in readings if r.time_s is not None]
     open_ones = [r.shift_s for r in readings if r.time_s is None]
     if any(max(times) - min(times) > labels.MAX_SPAN_S for times in (known, open_ones) if times):

@@ -1,4 +1,4 @@
-"""What a board reports of its sensors: NAME.fault and NAME.faults. Source:
+"""What a board reports about its sensors: NAME.fault and NAME.faults. They come from
 firmware/station/sensor_notices.py.
 """
 
@@ -14,7 +14,7 @@ def is_note(name: str) -> bool:
 
 
 def words(name: str, value: float) -> str | None:
-    """soil: no answer. None: it is no fault of a sensor, or the sensor is well."""
+    """For example "soil: no answer". None: this is not a fault of a sensor, or the sensor works."""
     if not name.endswith(_FAULT) or value not in range(1, len(sensor_faults())):
         return None
     return f"{name.removesuffix(_FAULT)}: {sensor_faults()[int(value)]}"

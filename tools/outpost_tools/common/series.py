@@ -1,11 +1,11 @@
 """Reads a series exactly: many samples in one message, packed (`firmware/SERIES_FORMAT.md`).
 
 `decode()` returns a Series, or raises Malformed with the reason that quarantine shows.
-`key_in()` reads no more than the key, at fixed places, for the collector. The first byte, F5,
-begins neither JSON (no UTF-8 text has it) nor a CBOR array, so is_series() needs no more than that.
+`key_in()` reads only the key, at fixed places, for the collector. The first byte, F5, begins
+neither JSON (it is not valid in UTF-8 text) nor a CBOR array, so is_series() needs only that byte.
 
-Memory and time are linear in the payload: a sample takes two bits at least. Plain Python, for
-exactness; a table of many messages wants a faster reader with the same results.
+Memory and time are linear in the payload: a sample takes at least two bits. Plain Python, for
+exactness; for tables of many messages there is a faster reader with the same results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VALUE_LIMIT = 1 << 29  # values are -2^29 to 2^29 - 1
 SPAN_LIMIT_MS = 1 << 30  # a sample's time is less than this from the record's start, either way
 DAY_MS = 86_400_000
 CLOCK_SET, HAS_UPTIME = 1, 2  # flags
-# Of a sample's time since boot, and since 1970.
+# Limits of a sample's time since boot, and since 1970.
 TIME_LIMITS_S = (0, 2 * labels.MAX_UPTIME_S), (labels.MIN_TIME_S, labels.MAX_TIME_S)
 _MOST_BITS = 30  # of a number
 
@@ -39,15 +39,15 @@ class Column(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """time_ms: since 1970, or since boot where Series.clock_set is False. values: one a column,
-    None where it is missing; never all of them."""
+    """time_ms: since 1970, or since boot if Series.clock_set is False. values: one per column, None
+    if it is missing; at least one is present."""
 
     time_ms: int
     values: tuple[int | None, ...]
 
 
 class SeriesKey(NamedTuple):
-    """Which message: device, stream, number; and the oldest number its board still held."""
+    """Identifies a message: device, stream, number; and the oldest number its board still held."""
 
     device: str
     stream: str
@@ -57,10 +57,10 @@ class SeriesKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One message. (device, stream, seq) is its key; a reading's place in it is its record index,
-    sample by sample, column by column, missing ones left out.
+    """One message. (device, stream, seq) is its key. A reading's position is its record index:
+    sample by sample, column by column, without the missing ones.
 
-    uptime_ms: time since boot number `boot` at start_ms; None when the message does not say.
+    uptime_ms: time from boot number `boot` to start_ms; None when the message does not say.
     """
 
     device: str
@@ -83,7 +83,7 @@ def is_series(payload: bytes) -> bool:
 
 def key_in(payload: bytes) -> SeriesKey | None:
     """The key in a payload; None when it has none that may be confirmed. Looser than decode() on
-    purpose, as message.key_of() is: a message with a good key and bad samples is quarantined and
+    purpose, as message.key_of() is: a message with a valid key and bad samples is quarantined and
     confirmed. A newer version keeps the first 20 bytes and the device's name, so it has a key."""
     try:
         device = _device(payload)
@@ -94,7 +94,7 @@ def key_in(payload: bytes) -> SeriesKey | None:
 
 
 def header_of(payload: bytes) -> Header:
-    """What precedes the samples, checked. Raises Malformed."""
+    """The checked header before the samples. Raises Malformed."""
     if not is_series(payload):
         raise Malformed("series: no F5 at its start")
     if payload[1:2] != bytes((VERSION,)):
@@ -103,8 +103,8 @@ def header_of(payload: bytes) -> Header:
 
 
 def decode(payload: bytes) -> Series:
-    """The series in a payload. Raises Malformed. Whether the device is the topic's, the caller
-    checks (labels.is_topic_of), and the times against the message's arrival."""
+    """The series in a payload. Raises Malformed. The caller checks whether the device is that of
+    the topic (labels.is_topic_of), and the times against the message's arrival."""
     if len(payload) > labels.MAX_PAYLOAD_BYTES:
         raise Malformed(f"oversize: {len(payload)} bytes, limit {labels.MAX_PAYLOAD_BYTES}")
     header = header_of(payload)
@@ -223,14 +223,14 @@ class Header:
 
 
 class _End(Exception):
-    """No further bit."""
+    """There are no more bits."""
 
 
 class _Bits:
     """A payload's bits from a byte on, the highest bit of each byte first."""
 
     def __init__(self, payload: bytes, at: int) -> None:
-        # A leading "1" (110001) keeps the zeros that come first.
+        # A leading "1" (110001) preserves leading zeros.
         self._bits = f"{int.from_bytes(b'1' + payload[at:], 'big'):b}"[6:]
         self.at = 0
 
@@ -246,7 +246,7 @@ class _Bits:
         return number
 
     def zeros(self) -> int:
-        """How many 0 precede the next 1, which stays."""
+        """How many zeros precede the next 1, which is not consumed."""
         one = self._bits.find("1", self.at)
         if one < 0:
             raise _End
@@ -255,7 +255,7 @@ class _Bits:
 
 
 def _signed(number: int) -> int:
-    """0, -1, 1, -2, 2 ... of 0, 1, 2, 3, 4."""
+    """0, -1, 1, -2, 2 ... for 0, 1, 2, 3, 4."""
     return -(number + 1 >> 1) if number & 1 else number >> 1
 
 

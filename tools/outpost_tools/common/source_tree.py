@@ -1,5 +1,5 @@
 """Where firmware, boards and pages are: in a checkout of the repository, or inside the installed
-package, which holds them in the same folders."""
+package, which contains the same folders."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def is_checkout() -> bool:
 
 
 def place() -> Path:
-    """The folder with firmware/, boards/ and tools/, where it should be."""
+    """The folder that should contain firmware/, boards/ and tools/."""
     return _CHECKOUT if is_checkout() else _INSTALLED
 
 
 def repository() -> Path:
-    """place(). Raises ToolError where it is not there."""
+    """place(). Raises ToolError if it is not there."""
     root = place()
     if not (root / "firmware" / "main.py").is_file():
         raise ToolError(f"{root}: no firmware/main.py; incomplete package: install it again")
@@ -31,7 +31,7 @@ def repository() -> Path:
 
 
 def firmware_environment(root: Path) -> dict[str, str]:
-    """What a program needs that imports the firmware, under either interpreter."""
+    """The environment for a program that imports the firmware, under either interpreter."""
     parts = [root / "firmware", root / "boards", root / "boards" / "UNIX"]
     # MICROPYPATH replaces the default path: .frozen holds the standard library of the unix build.
     micropython = os.pathsep.join([*map(str, parts), ".frozen"])

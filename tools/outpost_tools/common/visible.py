@@ -1,12 +1,14 @@
-"""Text of others (a message, a board, a file), made fit for a terminal or a log: a character that
-is not printable is written as its escape, so that it can neither play with the terminal nor hide.
+"""Text from others (a message, a board, a file), made safe for a terminal or a log: a character
+that is not printable is written as its escape, so that it can neither manipulate the terminal nor
+hide.
 
-visible() is for a piece of such text within a line. guarded() is the net below all that a command
-prints: there a line break is ours and passes; what moves a cursor, colours, rings, or turns the
-direction of text does not. Raw bytes that a command writes to stdout's buffer pass.
+visible() is for a piece of such text within a line. guarded() is the safety net for everything that
+a command prints. There, line breaks are ours and are kept; characters that move a cursor, set
+colours, ring, or change the direction of text are not. Raw bytes that a command writes to stdout's
+buffer are not changed.
 
-A result that cannot be printed is an error; a line on stderr that cannot be written is lost, and
-ends nothing: the disk that is full, for which a collector waits, may be the one with its lines.
+A result that cannot be printed is an error. A line on stderr that cannot be written is lost, but
+ends nothing: the full disk for which a collector waits may be the one with its log.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from outpost_tools.common.errors import ToolError
 
 
 def visible(text: str | bytes) -> str:
-    r"""ESC becomes \x1b, a line break \n; bytes that are no UTF-8 become U+FFFD."""
+    r"""ESC becomes \x1b, a line break \n; bytes that are not UTF-8 become U+FFFD."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return text if text.isprintable() else "".join(map(_escaped, text))
@@ -34,15 +36,15 @@ def _escaped(character: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """As visible(), but line breaks and tabs stay."""
+    """As visible(), but keeps line breaks and tabs."""
     if text.isprintable():
         return text
     return "".join(one if one in "\n\t" else _escaped(one) for one in text)
 
 
 class _Guard:
-    """A text stream whose text goes through visible_lines(); all else is the stream's own. A
-    subclass defines _try(), which calls an action of the stream."""
+    """A text stream whose text goes through visible_lines(); everything else is the stream's own. A
+    subclass defines _try(), which performs an action on the stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.unguarded = stream
@@ -60,7 +62,7 @@ class _Guard:
         return text.encode(encoding, "backslashreplace").decode(encoding)
 
     def write_bytes(self, data: bytes) -> None:
-        """Not for a terminal: as they are."""
+        """Writes bytes unchanged; not for a terminal."""
         self._try(lambda: self.unguarded.buffer.write(data))
 
     def flush(self) -> None:
@@ -77,7 +79,7 @@ class _Guard:
         raise NotImplementedError
 
     def _lead_nowhere(self) -> None:
-        """Python writes what is left in the stream when it ends: it would fail once more."""
+        """Redirects the stream, because Python writes its rest at exit, which would fail again."""
         with contextlib.suppress(OSError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.unguarded.fileno())
@@ -85,7 +87,7 @@ class _Guard:
 
 
 class _Results(_Guard):
-    """stdout. Raises BrokenPipeError when nobody reads it any more, else ToolError."""
+    """stdout. Raises BrokenPipeError when nobody reads it any more, otherwise ToolError."""
 
     def _try(self, action: Callable[[], object]) -> None:
         try:
@@ -98,14 +100,14 @@ class _Results(_Guard):
 
 
 class _Words(_Guard):
-    """stderr. Nothing ends, and no thread, because a line of it could not be written."""
+    """stderr. No program and no thread ends because a line could not be written."""
 
     def _try(self, action: Callable[[], object]) -> None:
         with contextlib.suppress(OSError):
             action()
 
     def close_up(self) -> None:
-        """At the end of the program."""
+        """Call it at the end of the program."""
         try:
             self.unguarded.flush()
         except OSError:
@@ -113,13 +115,13 @@ class _Words(_Guard):
 
 
 def unguarded(stream: TextIO) -> TextIO:
-    """For what moves the cursor itself: a progress bar of our own words."""
+    """For output that moves the cursor itself: a progress bar with our own text."""
     return getattr(stream, "unguarded", stream)
 
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """stdout and stderr show control characters, and are there even where the caller closed
+    """stdout and stderr show control characters as escapes, and work even if the caller closed
     them."""
     before = sys.stdout, sys.stderr
     with open(os.devnull, "w", encoding="utf-8", errors="backslashreplace") as nowhere:

@@ -1,4 +1,4 @@
-"""Numbers, times and bytes as a person reads them, for the pages: report and live."""
+"""Numbers, times and bytes in readable form, for the pages: report and live."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from outpost_tools.common.visible import visible
 
 EXAMPLE_BYTES = 60
 LETTERS = {"power cut": "▼", "broker killed": "B", "collector killed": "C", "link cut": "L"}
-OTHER = "•"  # an event of a kind that is not known here; the list at the end names it
+OTHER = "•"  # an event of an unknown kind; the list at the end names it
 
 
 def duration(milliseconds: float | None) -> str:
-    """12 ms, 3.4 s, 5.0 min, 2.1 h, 7.0 days; a dash when it is not known."""
+    """12 ms, 3.4 s, 5.0 min, 2.1 h, 7.0 days; a dash if it is not known."""
     if _is_unknown(milliseconds):
         return "-"
     for limit, divisor, unit in (
@@ -31,25 +31,27 @@ def duration(milliseconds: float | None) -> str:
 
 
 def _is_unknown(value: object) -> bool:
-    """None, NaN, or what pandas has for a missing number."""
+    """None, NaN, or pandas' value for a missing number."""
     try:
         return value is None or math.isnan(value)  # pyright: ignore
     except TypeError:
         return True
 
 
-_UNITS = {"Cel": "°C", "%RH": "%", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "°"}
+_UNITS = {
+    "Cel": "°C", "%RH": "%", "%EL": "%", "/": "", "Ohm": "Ω", "degL": "°", "ug/m3": "µg/m³",
+}  # fmt: skip
 
 
 def number(value: float) -> str:
-    """Seven digits, and all that stand before the point."""
+    """Seven digits, and always all digits before the point."""
     if abs(value) < 1e15 and (value == int(value) or abs(value) >= 1e7):
         return f"{round(value)}"
     return f"{value:.7g}"
 
 
 def unit_text(senml: str) -> str:
-    """As people write SenML's units."""
+    """SenML's units as people write them."""
     return _UNITS.get(senml, senml)
 
 
@@ -63,7 +65,7 @@ def moment(time: datetime) -> str:
 
 
 def escape(text: str) -> str:
-    """For HTML, control characters made visible: they can turn the direction of text."""
+    """For HTML, with control characters made visible: they can change the direction of text."""
     return html.escape(visible(text))
 
 

@@ -1,4 +1,4 @@
-"""The accounts of a run: the table for people and `summary.json` for machines."""
+"""The results of a run: the table for people and `summary.json` for machines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def summarize(
     reasons: Counter[str],
     run: dict[str, Any],
 ) -> dict[str, Any]:
-    """`run` is what was run: seed, broker, interpreter, seconds."""
+    """`run` describes the run: seed, broker, interpreter, seconds."""
     devices = [_device(r, redelivered[r.device], offline_s.get(r.device, 0.0)) for r in results]
     totals = {
         key: sum(device[key] for device in devices)
@@ -79,14 +79,14 @@ def _device(result: Result, redelivered: int, offline_s: float) -> dict[str, Any
 
 
 def is_exact(summary: dict[str, Any]) -> bool:
-    """Nothing lost, doubled or invented, and there was something to lose."""
+    """Nothing was lost, duplicated or invented, and something was published."""
     return summary["published"] > 0 and not (
         summary["lost"] or summary["duplicate_rows"] or summary["invented"]
     )
 
 
 def table(summary: dict[str, Any]) -> str:
-    """The devices, their sum, and what the words mean."""
+    """The devices, their totals, and an explanation of the terms."""
     head = ["device", *(title for title, _ in _COLUMNS)]
     total = {**summary, "device": "all"}
     body = [
@@ -136,7 +136,7 @@ def _series_note(summary: dict[str, Any]) -> list[str]:
 def _broker_note(summary: dict[str, Any]) -> list[str]:
     if summary["broker"] == "amqtt" and summary["quarantine_reasons"].get("retained"):
         return [
-            "amqtt marks as retained what it had queued for the collector; the boards sent those "
-            "messages again"
+            "amqtt marks messages that it had queued for the collector as retained; the boards "
+            "sent those messages again"
         ]
     return []

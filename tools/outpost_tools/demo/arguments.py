@@ -54,7 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when nothing was lost, doubled or invented; 1 when something was, or a part failed.
+    """0 when nothing was lost, duplicated or invented; 1 when something was, or a part failed.
 
     130 when interrupted. Raises ToolError.
     """
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Also fills in the broker. Raises ToolError, for what the end of the run needs too."""
+    """Also fills in the broker. Raises ToolError, also for what is needed only at the end."""
     from outpost_tools.common import needs
     from outpost_tools.common.broker import KINDS, KINDS_OF_5
     from outpost_tools.common.interpreters import find_mosquitto

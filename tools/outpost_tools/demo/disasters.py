@@ -1,10 +1,10 @@
-"""What goes wrong when, by seed. Pure: the same seed, length and number of boards give the same
-list.
+"""Which disasters happen when, by seed. Pure: the same seed, length and number of boards yield the
+same list.
 
-A run has two acts. Act one: the collector dies; the broker, by now with a backlog for it, dies too
-and comes back; then the collector does. Act two: the collector is killed and comes back at once; in
-every second run act one is played once more. Between them the link of one board is cut. Power cuts
-are not here: each board has its own (simulate.orders).
+A run has two acts. Act one: the collector is killed; the broker, now with a backlog for it, is
+killed too and restarted; then the collector is restarted. Act two: the collector is killed and
+restarted at once; in every second run, act one is repeated instead. Between the acts the link of
+one board is cut. Power cuts are not planned here: each board has its own (simulate.orders).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-# Seconds, not shares of the run: they are about reconnecting, not about the length.
+# Seconds, not fractions of the run: they depend on reconnecting, not on the length of the run.
 _BACKLOG_S = (1.5, 2.5)  # messages pile up in the broker
 _BROKER_OFF_S = (0.2, 1.0)
 _COLLECTOR_LATER_S = (0.5, 1.5)  # after the broker is back
 _LINK_OFF_S = (4.0, 7.0)
-SHORTEST_RUN_S = 20  # the longest two acts and the link cut need so much
+SHORTEST_RUN_S = 20  # the longest two acts and the link cut need this long
 
 
 @dataclass(frozen=True, slots=True)
 class Disaster:
-    """At `at_s` seconds of the run, `what` (see stage.Stage) is done, to board number `board` where
-    it is one's own."""
+    """`at_s` seconds into the run, `what` (see stage.Stage) is done, to board number `board` if it
+    concerns a single board."""
 
     at_s: float
     what: str
@@ -32,7 +32,7 @@ class Disaster:
 
 
 def plan(seed: int, *, seconds: float, boards: int) -> list[Disaster]:
-    """In order of time; the last one is over at 0.9 of the run at the latest."""
+    """Sorted by time; the last one is over after at most 0.9 of the run."""
     rng = random.Random(f"{seed}/disasters")
     disasters = _broker_with_backlog(rng, seconds * rng.uniform(0.10, 0.16))
     disasters += _link(rng, seconds * rng.uniform(0.35, 0.45), rng.randrange(boards))

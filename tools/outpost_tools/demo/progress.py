@@ -1,4 +1,4 @@
-"""What the user sees meanwhile: a bar on a terminal, plain lines elsewhere. All on stderr."""
+"""What the user sees during the run: a bar on a terminal, otherwise plain lines. All on stderr."""
 
 from __future__ import annotations
 

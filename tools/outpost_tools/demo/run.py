@@ -21,7 +21,7 @@ from outpost_tools.demo.tables import quarantine_reasons, silver_rows
 from outpost_tools.simulate.journal import read_journal
 
 _MARK = ".outpost-demo"
-_SILENCE_LIMIT_S = 300  # a tool that says nothing for so long has stopped
+_SILENCE_LIMIT_S = 300  # a tool that prints nothing for this long hangs
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def claim(out: Path) -> TextIO:
-    """Empty our folder and hold it.
+    """Empty our folder and lock it.
 
-    Raises ToolError rather than empty a folder that is not ours.
+    Raises ToolError if the folder is not ours, rather than emptying it.
     """
     mark = out / _MARK
     if out.exists() and not mark.exists() and (not out.is_dir() or any(out.iterdir())):

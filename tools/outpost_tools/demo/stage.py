@@ -1,4 +1,4 @@
-"""Broker, collector and fleet of one run, and the disasters that are done to them."""
+"""Broker, collector and fleet of one run, and the disasters that hit them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _STEP_S = 0.25
 
 
 class DemoError(ToolError):
-    """A part of the run broke for another reason than a planned disaster."""
+    """A part of the run failed for another reason than a planned disaster."""
 
 
 class Stage:
-    """Everything that runs. Leaving `async with` ends it all, whatever happened."""
+    """Everything that runs. Leaving `async with` ends all of it, whatever happened."""
 
     def __init__(
         self, out: Path, *, kind: str, boards: int, seconds: float, seed: int, progress: Progress,
@@ -70,7 +70,7 @@ class Stage:
         self.broker.kill()
 
     async def _until_subscribed(self) -> None:
-        """So that nothing is published to nobody before the first disaster. Raises DemoError."""
+        """Wait, so that the first messages have a subscriber. Raises DemoError."""
         until = time.monotonic() + _SUBSCRIBE_S
         while "subscribed to" not in children.tail(self._collector_log):
             self._check()
@@ -81,8 +81,8 @@ class Stage:
             await asyncio.sleep(0.05)
 
     async def play(self, disasters: list[Disaster]) -> None:
-        """The run: measures for its seconds, longer where a disaster takes its time or a slow
-        machine has power cuts left, while the disasters happen. Raises DemoError.
+        """Run the boards for their seconds while the disasters happen; longer if a disaster takes
+        time or a slow machine still has power cuts left. Raises DemoError.
         """
         began = time.monotonic()
         waiting = list(disasters)
@@ -104,7 +104,7 @@ class Stage:
         self._progress.done()
 
     async def drain(self) -> None:
-        """Until every board has got everything confirmed; then the collector seals.
+        """Wait until every board has everything confirmed; then the collector seals.
 
         Raises DemoError.
         """
@@ -135,7 +135,7 @@ class Stage:
 
     async def start_broker(self) -> None:
         self.broker.spawn()
-        # In a thread: meanwhile the boards' links go on.
+        # In a thread, so that the boards' links keep working meanwhile.
         await asyncio.to_thread(self.broker.wait_until_ready)
 
     _KINDS = {
@@ -186,7 +186,7 @@ class Stage:
         )
 
     def _cuts_are_missing(self, elapsed: float) -> bool:
-        """A slow machine gets some more time for the power cuts that every board is to see."""
+        """A slow machine gets some more time for the power cuts that every board should have."""
         few = any(board.power_cuts < MIN_CUTS for board in self.fleet.boards)
         return few and elapsed < self._seconds + _LATE_CUTS_S
 
@@ -211,8 +211,8 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def subprocess_group(command: list[str], log: Path):
-    """A child with its own process group, which is ended as a whole: Spark's JVM must not stay
-    behind."""
+    """A child in its own process group, which is killed as a whole: Spark's JVM must not survive
+    it."""
     import os
     import signal
 

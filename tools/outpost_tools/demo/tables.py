@@ -1,4 +1,4 @@
-"""The pipeline's tables as verify.py wants them."""
+"""Reads the pipeline's tables in the form that verify.py needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def silver_rows(tables: Path) -> Iterator[Row]:
 
 
 def quarantine_reasons(tables: Path) -> Counter[str]:
-    """How many frames were refused for which reason."""
+    """How many frames were refused, by reason."""
     from outpost_tools.pipeline.tables import read_table
 
     return Counter(read_table(tables, "quarantine", ["reason"])["reason"].to_pylist())

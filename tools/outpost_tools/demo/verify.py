@@ -1,10 +1,11 @@
-"""Ground truth against the silver table, row for row. Pure: lists in, figures out.
+"""Compares ground truth with the silver table, row for row. Pure: lists in, numbers out.
 
-Every `ok` line of a journal is a message that must be in the table, every `sample` line a sample of
-the series with that number: all its readings, each exactly once, in its place, with the values that
-were published, and its time. Either is a measurement. One without a line is allowed only where the
-power went while it was stored: at most one for each cut, the message with the next number, or the
-next sample of the series that was open (the board was cut before it could say that it is stored).
+Every `ok` line of a journal is a message that must be in the table, and every `sample` line a
+sample of the series with that number: all its readings, each exactly once, in its place, with the
+published values and its time. Each of these lines is a measurement. A measurement without a line is
+allowed only where the power failed while it was being stored: at most one per cut, the message with
+the next number, or the next sample of the open series (the board was cut before it could report
+that it is stored).
 
     lost             measurements with a line of which a reading is missing, or has another value
     duplicate_rows   rows beyond the first of the same (device, stream, seq, record)
@@ -23,8 +24,8 @@ from outpost_tools.common import labels
 from outpost_tools.common.message import decode
 from outpost_tools.simulate.journal import Entry
 
-# What of a reading is compared: name, unit, value, time in ms since 1970 (None: not known when it
-# was taken).
+# The parts of a reading that are compared: name, unit, value, time in ms since 1970 (None: it is
+# not known when it was taken).
 Reading = tuple[str, str | None, float, int | None]
 MessageKey = tuple[str, int]
 
@@ -44,15 +45,15 @@ class Row(NamedTuple):
 
 @dataclass
 class Result:
-    """Of one device, in measurements, but for messages, series, duplicate_rows and rows. `examples`
-    are for people."""
+    """The result for one device, in measurements, except messages, series, duplicate_rows and rows.
+    `examples` are for people."""
 
     device: str
     published: int = 0
     stored: int = 0
-    messages: int = 0  # that are in the table
-    series: int = 0  # of these
-    unacknowledged: int = 0  # stored without an `ok` line, as a cut explains
+    messages: int = 0  # in the table
+    series: int = 0  # of these messages
+    unacknowledged: int = 0  # stored without an `ok` line, which a cut explains
     rows: int = 0
     lost: int = 0
     duplicate_rows: int = 0
@@ -70,7 +71,7 @@ class Result:
 
 
 def verify(journals: dict[str, list[Entry]], rows: Iterable[Row]) -> list[Result]:
-    """One Result a device, those without a journal included (all that they have is invented).
+    """One Result per device, also for devices without a journal (all their messages are invented).
 
     Raises Malformed.
     """
@@ -105,7 +106,7 @@ def _verify_device(device: str, journal: list[Entry], rows: list[Row]) -> Result
 
 
 def _messages(rows: list[Row], result: Result) -> dict[MessageKey, dict[int, Reading]]:
-    """The first row of each key; later ones are counted."""
+    """The first row of each key; counts the later ones."""
     table: dict[MessageKey, dict[int, Reading]] = defaultdict(dict)
     for row in rows:
         message = table[row.stream, row.seq]
@@ -121,14 +122,14 @@ def _messages(rows: list[Row], result: Result) -> dict[MessageKey, dict[int, Rea
 
 @dataclass
 class Published:
-    """What the table must have of a message: the readings of each measurement in it."""
+    """What the table must have for a message: the readings of each of its measurements."""
 
     is_series: bool
     measurements: list[list[Reading]] = field(default_factory=list)
     start_ms: int | None = None  # time of the first sample
 
     def readings(self) -> dict[int, Reading]:
-        """By their place in the message."""
+        """The readings by their place in the message."""
         return dict(enumerate(one for readings in self.measurements for one in readings))
 
 
@@ -143,7 +144,7 @@ def _expected(device: str, journal: list[Entry], result: Result) -> dict[Message
             of = expected.setdefault(key, Published(True))
             of.measurements.append(_sample(entry, of))
             continue
-        if key in expected:  # of two messages under one number the tables can hold only one
+        if key in expected:  # the tables can hold only one of two messages with the same number
             result.lost += 1
             result.complain(f"number {entry.seq} of stream {entry.stream} was published twice")
         expected[key] = Published(False, [_readings(device, entry)])
@@ -161,7 +162,7 @@ def _readings(device: str, entry: Entry) -> list[Reading]:
 
 
 def _sample(entry: Entry, of: Published) -> list[Reading]:
-    """Its time is rounded down to the record's unit, from the record's first sample on."""
+    """The time is rounded down to the record's unit, counted from the record's first sample."""
     is_set, day, ms, step_ms, readings = json.loads(entry.payload)
     time_ms = day * 86_400_000 + ms
     if of.start_ms is None:
@@ -178,7 +179,7 @@ def milliseconds(time_s: float | None) -> int | None:
 
 
 def _beyond(of: Published, stored: dict[int, Reading]) -> list[Reading]:
-    """The readings that the table has beyond the last published sample."""
+    """The readings in the table beyond the last published sample."""
     beyond = sorted(set(stored) - set(of.readings()))
     return [stored[index] for index in beyond]
 
@@ -212,7 +213,7 @@ def _compare(
 
 
 def _same(published: Reading, stored: Reading) -> bool:
-    """A reading taken before the clock was set has no time of its own: the pipeline may have placed
+    """A reading taken before the clock was set has no time of its own; the pipeline may have found
     it."""
     return published[:3] == stored[:3] and published[3] in (None, stored[3])
 
@@ -220,12 +221,12 @@ def _same(published: Reading, stored: Reading) -> bool:
 def _explained_by_cuts(
     journal: list[Entry], extra: set[MessageKey], tails: dict[MessageKey, list[Reading]]
 ) -> tuple[set[MessageKey], set[MessageKey]]:
-    """Which of `extra`, and which series with a sample in `tails`, a cut explains: between two
-    lines of measurements with n cuts, the next sample of the series of the first line or the n
+    """Which of `extra`, and which series with a sample in `tails`, are explained by cuts: n cuts
+    between two lines of measurements explain the next sample of the first line's series or the n
     numbers after it, n in all."""
     messages: set[MessageKey] = set()
     samples: set[MessageKey] = set()
-    following: dict[str, int] = defaultdict(int)  # stream: number after the last that is known
+    following: dict[str, int] = defaultdict(int)  # stream: the number after the last known one
     is_open: MessageKey | None = None  # the series that would take the next sample
     for entry in journal:
         key = (entry.stream, entry.seq)
@@ -244,6 +245,6 @@ def _explained_by_cuts(
 
 
 def _is_sample(readings: list[Reading]) -> bool:
-    """Whether they may be one sample: of one time, each name once."""
+    """Whether they can be one sample: the same time, each name once."""
     names, moments = {one[0] for one in readings}, {one[3] for one in readings}
     return len(names) == len(readings) and len(moments) == 1

@@ -1,4 +1,4 @@
-"""How often each message came over the wire, from the collector's own segments."""
+"""How often each message arrived over the wire, from the collector's own segments."""
 
 from __future__ import annotations
 

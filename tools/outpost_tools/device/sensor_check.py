@@ -28,6 +28,8 @@ def scan(sensor):
         except Exception:
             found = ()
         print("I", options.get("address", 0), *found)
+    elif "rx" in options:
+        print("U", options["tx"], options["rx"])
     elif "pin" in options:
         print("P", options["pin"])
 
@@ -59,7 +61,7 @@ print("D" if settings else "X")
 @dataclass
 class Sensor:
     """values: (name, text with the unit). fault: index into guard.FAULTS. answers: addresses on its
-    bus, None where it has none."""
+    bus, None where it has none. uart: the board's pins tx and rx."""
 
     name: str
     values: list[tuple[str, str]] = field(default_factory=list)
@@ -68,6 +70,7 @@ class Sensor:
     address: int = 0
     answers: list[int] | None = None
     pin: int | None = None
+    uart: tuple[int, int] | None = None
 
     @property
     def is_good(self) -> bool:
@@ -91,6 +94,9 @@ class Sensor:
             return "its readings are taken less often"
         if self.answers is not None:
             return self._bus_hint(self.answers)
+        if self.uart is not None:
+            tx, rx = self.uart
+            return f"check its power, and that its tx goes to pin {rx} and its rx to pin {tx}"
         if self.pin is not None:
             return f"check its power, ground, and the wire to pin {self.pin}"
         return "boards/sensors/README.md says what that is"
@@ -147,5 +153,7 @@ def _take(sensor: Sensor, letter: str, rest: str) -> None:
         sensor.fault, sensor.detail = int(words[0]), rest.partition(" ")[2]
     elif letter == "I" and words:
         sensor.address, sensor.answers = int(words[0]), [int(one) for one in words[1:]]
+    elif letter == "U" and len(words) == 2:
+        sensor.uart = int(words[0]), int(words[1])
     elif letter == "P" and words:
         sensor.pin = int(words[0])

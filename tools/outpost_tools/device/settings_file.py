@@ -12,13 +12,12 @@ import hashlib
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common import board_json, exposure
+from outpost_tools.common import board_json, exposure, toml_file
 from outpost_tools.common.command_line import is_host
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
@@ -119,7 +118,7 @@ class Settings:
 def load(path: Path, kind: Kind | None = None, broker: Path | None = None) -> Settings:
     """kind: None where it does not matter. broker: credentials for what the file leaves out, see
     broker_part.py. Raises ToolError: one line with file, key and remedy."""
-    given = _parsed(path)
+    given = toml_file.load(path, "outpost provision --example")
     is_secret = any(given.get(key) for key in SECRET_KEYS)
     given, ca = broker_part.merged(given, broker, path.name)
     settings = check(given, path.name, path.parent, kind, ca)
@@ -143,23 +142,6 @@ def warn(settings: Settings) -> None:
         exposure.tell(
             exposure.on_the_way(address, "use the keys tls and ca_file, or --credentials")
         )
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors mark it
-    except OSError as error:
-        raise ToolError(
-            f"{path}: cannot be read: {error.strerror}; `outpost provision --example` prints one "
-            "to begin with"
-        ) from None
-    # RecursionError: thousands of brackets; ValueError: a number of thousands of digits, no UTF-8
-    except (ValueError, RecursionError) as error:
-        place = re.search(r"\((at .*)\)", str(error))
-        raise ToolError(
-            f'{path}: no TOML {place[1] if place else ""}; text stands in "quotes", a key stands '
-            "once"
-        ) from None
 
 
 def check(

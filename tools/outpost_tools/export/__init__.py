@@ -1,4 +1,4 @@
-"""`outpost export`: readings from the collectors' log into one file, without Spark and Java.
+"""`outpost export`: writes readings from the collectors' log to one file, without Spark and Java.
 
 | module | what |
 |---|---|
@@ -8,11 +8,12 @@
 | `selection.py` | devices, metrics, times |
 | `sinks.py` | CSV, JSON lines, Parquet; a file that is there whole or not at all |
 | `days.py` | a file of each day; those that changed |
-| `run.py` | the two readings of the log |
-| `telling.py` | progress, and what was found beside the readings; on stderr |
+| `run.py` | the two passes over the log |
+| `telling.py` | progress, and what else was found; on stderr |
 
-What is a message, what it says, what is only a part of another and when its readings were taken is
-the pipeline's code: decode.py, exact.py, contents.py, parts.py, clocks.py.
+The pipeline's code decides what is a message, what it contains, whether it is only a part of
+another one, and when its readings were taken: decode.py, exact.py, contents.py, parts.py,
+clocks.py.
 """
 
 COLUMNS = ("time", "device", "name", "value", "unit", "received", "stream", "seq", "record")

@@ -106,8 +106,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 when something of the log is damaged, missing or in conflict; 141 when nobody reads
-    stdout any more. Raises ToolError."""
+    """0; 1 when a part of the log is damaged, missing or in conflict; 141 when nobody reads stdout
+    any more. Raises ToolError."""
     from outpost_tools.common import needs
 
     needs.check("export")
@@ -149,7 +149,7 @@ def _export_days(args: argparse.Namespace) -> int:
     began = time.monotonic()
     for name in ("out", "format", "columns", "order", "device", "metric", "since", "until", "last"):
         if getattr(args, name):
-            raise ToolError(f"--days has all readings, as CSV: not with --{name}")
+            raise ToolError(f"--days writes all readings, as CSV: it does not go with --{name}")
     if not args.days.is_dir():
         raise ToolError(f"{args.days}: no such directory; make it, or give another as --days")
     log, today = log_files.find(args.log), datetime.datetime.now(datetime.UTC).date()
@@ -157,7 +157,7 @@ def _export_days(args: argparse.Namespace) -> int:
         account, written = days.export(log, args.days, today, step)
     telling.say(telling.summary(account, "files of days", time.monotonic() - began))
     telling.say(f"{written} files written in {args.days}")
-    # last: `outpost run` shows the last line of what had trouble
+    # last: `outpost run` shows the last line of a command that had trouble
     return int(telling.tell(log, account, days.Selection()))
 
 

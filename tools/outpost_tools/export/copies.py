@@ -1,11 +1,11 @@
-"""Which copy of each message counts: silver's rules, in two readings of the log.
+"""Which copy of each message counts: silver's rules, in two passes over the log.
 
-The first reading notes the numbers of each (device, stream) as ranges, and of a number that it has
-seen before the copy's place and fingerprint. In the second reading the first copy of such a number
-comes by before the noted ones, so it can be compared with all of them: the one received earliest
-counts (of one millisecond, the first by collector, segment and offset), and copies that say
-something else are conflicts, unless one has all readings of the other. For that the copies of such
-a number are read once more, each by its place: the pipeline's parts.py says which one counts.
+The first pass notes the numbers of each (device, stream) as ranges. When it sees a number again, it
+notes the copy's place and fingerprint. In the second pass, the first copy of such a number comes
+before the noted ones, so it can be compared with all of them. The one received earliest counts (in
+the same millisecond, the first by collector, segment and offset), and copies with different
+contents are conflicts, unless one has all readings of the other. To find out, the copies of such a
+number are read once more, each at its place: the pipeline's parts.py decides which one counts.
 
 Memory: 16 bytes for each gap in the numbers, and about 100 for each repeated copy; none for a
 message that came once.
@@ -35,7 +35,7 @@ ReadAt = Callable[[list[tuple[str, int, int]]], pa.Table]
 
 @dataclass(frozen=True)
 class _Heads:
-    """The messages of some rows: where each one's rows begin, and its copy without `said`."""
+    """The messages in some rows: where the rows of each begin, and its copy without `said`."""
 
     begins: np.ndarray
     copies: np.ndarray
@@ -45,12 +45,13 @@ class _Heads:
 
 
 class Copies:
-    """note() all rows in the order of the log, settle(), then keep() the same rows in the same
-    order. Rows are those of whole messages of one collector, sorted by segment and offset.
+    """Call note() with all rows in the order of the log, settle(), then keep() with the same rows
+    in the same order. Rows are those of whole messages of one collector, sorted by segment and
+    offset.
 
-    read_at: the rows of the messages at these (collector, segment, offset), in this order.
+    read_at: returns the rows of the messages at these (collector, segment, offset), in this order.
 
-    conflicts: by device, contents that have the number of another message and are not exported.
+    conflicts: by device, contents with the number of another message, which are not exported.
     """
 
     def __init__(self, collectors: list[str], read_at: ReadAt) -> None:
@@ -104,7 +105,7 @@ class Copies:
         return np.repeat(kept, heads.lengths(rows.num_rows))
 
     def _choose(self, firsts: np.ndarray, best: np.ndarray) -> np.ndarray:
-        """Which of these first copies count; of the others' numbers, a noted copy wins. best: where
+        """Which of these first copies count; otherwise a noted copy of the number wins. best: where
         the noted copies of each one's number begin in _again."""
         loses = _is_earlier(self._again[best], firsts)
         self._wins[best[loses]] = True
@@ -120,10 +121,10 @@ class Copies:
         return ~loses
 
     def _settle_differing(self, copies: np.ndarray) -> np.ndarray:
-        """Which of all copies of some numbers count, one of each number; conflicts are counted."""
+        """Which copies of some numbers count, one for each number; counts the conflicts."""
         order = np.lexsort([copies[name] for name in (*reversed(_PLACE), "key")])
         order = order[np.sort(np.unique(copies["said"][order], return_index=True)[1])]
-        once = copies[order]  # each contents, where it came first
+        once = copies[order]  # each different contents, at its first place
         fresh = np.diff(once["key"], prepend=-1) != 0
         names = [self._collectors[code] for code in once["collector"].tolist()]
         places = zip(names, once["segment"].tolist(), once["offset"].tolist(), strict=True)
@@ -137,7 +138,7 @@ class Copies:
         return wins
 
     def _noted_here(self, heads: _Heads) -> np.ndarray:
-        """Of each message its index in _again; -1 for the first copy of its number."""
+        """For each message, its index in _again; -1 for the first copy of its number."""
         found = np.full(len(heads.begins), -1)
         if not len(found) or self._at == len(self._by_place):
             return found
@@ -188,7 +189,7 @@ def _begins(rows: pa.Table) -> np.ndarray:
 
 
 def _in_order(*copies: np.ndarray) -> list[np.ndarray]:
-    """One number for each copy of one collector, that grows with segment and offset."""
+    """A number for each copy of one collector that increases with segment and offset."""
     known = np.unique(copies[0]["segment"])
     return [
         (np.searchsorted(known, some["segment"]) << _OFFSET_BITS) + some["offset"]

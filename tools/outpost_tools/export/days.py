@@ -1,12 +1,12 @@
-"""A CSV file of each day in a folder: of `outpost export --days`.
+"""One CSV file per day in a folder, for `outpost export --days`.
 
-A board that was offline sends readings of days whose files are written. So each export adds up what
-the log has of each day, and writes the days of which that is not what the last export noted (in
-`.days.json`), or whose file is gone; the day of today follows when it is over. Readings without a
-time have a file of their own until their boot's clock is known.
+A board that was offline sends readings of days whose files are already written. So each export
+computes a checksum of what the log has for each day. It writes the days whose checksum differs from
+what the last export noted (in `.days.json`), or whose file is gone. Today's file follows when the
+day is over. Readings without a time have a file of their own until their boot's clock is known.
 
-A row of a file goes only where the log has its message otherwise: what is of segments that were
-deleted (`outpost pipeline prune`, a new disk) stays.
+A row is removed from a file only if the log now has its message with other contents. Rows from
+segments that were deleted (`outpost pipeline prune`, a new disk) stay.
 
 Memory: the rows of _ROWS_HELD readings, or of one day with more; and those of their files.
 """
@@ -45,8 +45,8 @@ _ORDER = [(name, "ascending") for name in ("time", *_KEY, "record")]
 
 
 class _Sums:
-    """A sink that keeps of each day the number of its rows and a sum of what they say, which does
-    not depend on their order."""
+    """A sink that keeps, for each day, the number of its rows and a sum over their contents, which
+    does not depend on their order."""
 
     def __init__(self) -> None:
         self.rows: Counter[int] = Counter()
@@ -67,8 +67,8 @@ class _Sums:
 
 
 class _Held:
-    """A sink that keeps the rows of some days, and of `old` rows those of other messages than come
-    by."""
+    """A sink that keeps the rows of some days, and those `old` rows whose messages do not come
+    again."""
 
     def __init__(self, days: Iterable[int], old: pa.Table) -> None:
         self._days, self._old = np.array(sorted(days)), old
@@ -89,12 +89,12 @@ class _Held:
 
 
 def _messages(rows: pa.Table) -> pa.ChunkedArray:
-    """Of each row which message it is of."""
+    """For each row, which message it belongs to."""
     return pc.binary_join_element_wise(*(rows[name].cast(pa.string()) for name in _KEY), "/")
 
 
 def _days(rows: pa.Table) -> np.ndarray:
-    """Since 1970, of each row."""
+    """For each row, its day since 1970."""
     time = pc.fill_null(rows["time"].cast(pa.int64()), _NO_DAY)
     return time.to_numpy() // _DAY_US
 
@@ -144,7 +144,7 @@ def _write(path: Path, rows: pa.Table) -> None:
 
 
 def _old(log: Log, folder: Path, days: Iterable[int]) -> pa.Table:
-    """The rows of the files that these days have. One that cannot be read is put aside."""
+    """The rows in the existing files of these days. A file that cannot be read is set aside."""
     found = [_SCHEMA.empty_table()]
     for path in (_path(folder, day) for day in days):
         try:
@@ -189,7 +189,7 @@ def _path(folder: Path, day: int) -> Path:
 
 
 def _known(folder: Path) -> dict[str, list[int]]:
-    """What the last export noted; nothing where that cannot be read: then all is written again."""
+    """What the last export noted; empty if it cannot be read, and then all is written again."""
     try:
         found = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
         return {name: said for name, said in found.items() if _number(name) >= _NO_DAY}

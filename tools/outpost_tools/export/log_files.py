@@ -1,7 +1,7 @@
-"""The segments of the collectors' log, in an order that stays: by collector and number.
+"""The segments of the collectors' log, in a stable order: by collector and number.
 
-A collector may write on meanwhile. What counts is what was there at the start: of the open segment
-its whole frames, also when it is sealed before it is read again.
+A collector may go on writing meanwhile. The export covers what was there at the start: of the open
+segment its whole frames, even when it is sealed before it is read again.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class SegmentFile:
     is_open: bool = False
 
     def read(self) -> bytes:
-        """Raises ToolError when it is gone, or not ours to read."""
+        """Raises ToolError when it was deleted, or we may not read it."""
         try:
             return self._read(self.path)
         except FileNotFoundError:
-            if self.is_open:  # sealed meanwhile
+            if self.is_open:  # it was sealed meanwhile
                 return self._read(self.path.with_suffix(".seg"))
             raise _gone(self.path) from None
         except OSError as error:
@@ -46,7 +46,7 @@ class SegmentFile:
 
 @dataclass
 class Log:
-    """What a log has. troubles: what must be missing in what is exported."""
+    """The contents of a log. troubles: what must be missing from the export."""
 
     files: list[SegmentFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Log:
 
     @property
     def collectors(self) -> list[str]:
-        """Sorted: of messages received in one millisecond the first collector's counts."""
+        """Sorted: of copies received in the same millisecond, the first collector's counts."""
         return sorted({file.collector for file in self.files})
 
     @property
@@ -62,7 +62,7 @@ class Log:
         return sum(file.size for file in self.files)
 
     def portions(self) -> Iterator[list[SegmentFile]]:
-        """Files of one collector that follow each other."""
+        """Consecutive files of one collector."""
         held: list[SegmentFile] = []
         size = 0
         for file in self.files:
@@ -77,7 +77,7 @@ class Log:
 
 
 def find(directory: Path) -> Log:
-    """Raises ToolError when that is no log."""
+    """Raises ToolError when this is not a log."""
     if not directory.is_dir():
         raise ToolError(
             f"{directory}: no such directory; give the collector's log directory as --log"
@@ -90,7 +90,8 @@ def find(directory: Path) -> Log:
     folders = [path for path in segments.collector_folders(directory) if _may_be_collectors(path)]
     if not folders:
         raise ToolError(
-            f"{directory}: no collector's folder in it; give what `outpost collect` has as --log"
+            f"{directory}: no collector's folder in it; give the --log directory of `outpost "
+            "collect`"
         )
     log = Log()
     for folder in folders:
@@ -99,13 +100,13 @@ def find(directory: Path) -> Log:
 
 
 def _may_be_collectors(path: Path) -> bool:
-    """A folder with what a collector leaves, also before its first message."""
+    """Whether it is empty or contains what a collector writes."""
     names = os.listdir(path)
     return not names or any(name == "state.json" or name[:8] == "segment-" for name in names)
 
 
 def _add(log: Log, folder: Path) -> None:
-    # the open ones first: one that is sealed in between is then found under one of its names
+    # the open ones first: a segment sealed in between is then found under one of its two names
     opened = segments.open_segments(folder)
     sealed = {segments.segment_number(path): path for path in segments.sealed_segments(folder)}
     for number, path in sealed.items():
@@ -134,7 +135,7 @@ def _add_open(log: Log, collector: str, path: Path) -> None:
     number = segments.segment_number(path)
     try:
         data = path.read_bytes()
-    except FileNotFoundError:  # sealed meanwhile: what is in it counts
+    except FileNotFoundError:  # it was sealed meanwhile: export its contents
         sealed = path.with_suffix(".seg")
         log.files.append(SegmentFile(collector, number, sealed, _size(sealed)))
         return
@@ -146,20 +147,20 @@ def _add_open(log: Log, collector: str, path: Path) -> None:
         log.files.append(SegmentFile(collector, number, path, end, is_open=True))
     if len(data) - end > len(segments.MAGIC):
         log.notes.append(
-            f"{path}: its last {len(data) - end} bytes are no whole message (yet): a write under "
-            "way, or what a killed collector left, which is in no reading"
+            f"{path}: its last {len(data) - end} bytes are not a complete message (yet): a write "
+            "in progress, or the remains of a killed collector's write, which hold no reading"
         )
 
 
 def _tell_missing(log: Log, folder: Path) -> None:
-    """Segments that were deleted, or lost."""
+    """Report segments that were deleted or lost."""
     numbers = [file.number for file in log.files if file.collector == folder.name]
     if not numbers:
         log.notes.append(f"{folder}: no message yet")
         return
     if numbers[0] > 0:
         log.notes.append(
-            f"{folder} begins at segment {numbers[0]}: what was in the earlier ones is in the "
+            f"{folder} begins at segment {numbers[0]}: the messages of the earlier ones are in the "
             "pipeline's tables, if anywhere"
         )
     for before, number in itertools.pairwise(numbers):

@@ -1,8 +1,9 @@
-"""Reads the log twice: which messages there are and what the boots' clocks say; then the rows.
-Copies of a message that differ are read once more, each by its place.
+"""Reads the log twice: first to find the messages and the boots' clocks, then for the rows. Copies
+of a message that differ are read once more, each at its place.
 
-A portion of the segments is in memory at a time; a small log stays there between the readings. What
-grows: copies.py says it, and one clock for each boot; with `by_time` all rows that are exported.
+One portion of the segments is in memory at a time; a small log stays there between the two passes.
+Memory grows as copies.py describes, by one clock for each boot, and with `by_time` by all exported
+rows.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from outpost_tools.export.selection import Selection
 from outpost_tools.export.sinks import Sink
 from outpost_tools.pipeline import clocks, decode, exact, schemas
 
-# The fast reader pays from some dozen messages on. A collector that seals every five seconds leaves
-# 17,000 segments a day, most of them smaller.
+# The fast reader pays off from a few dozen messages. A collector that seals every five seconds
+# leaves 17,000 segments a day, most of them smaller.
 _SMALL_BYTES = 8192
 _CLOCKS_HELD = 1 << 16
 _KEPT_BYTES = 32 << 20  # of the log: about 100 MB decoded
@@ -35,7 +36,7 @@ Step = Callable[[int], None]
 
 @dataclass
 class Account:
-    """What was found, beside the rows that were written."""
+    """What was found, besides the rows that were written."""
 
     messages: int = 0
     repeats: int = 0
@@ -64,8 +65,8 @@ def export(
     by_time: bool = False,
     step: Step = lambda size: None,
 ) -> Account:
-    """Write the chosen readings; step: called with the bytes of each segment that was read, in all
-    bytes_to_read(). Raises ToolError."""
+    """Write the chosen readings. step: called with the size of each segment that was read; the
+    total is bytes_to_read(). Raises ToolError."""
     return _Export(log, chosen, columns, sink, by_time, step).run()
 
 
@@ -92,7 +93,7 @@ class _Export:
         return self._account
 
     def _survey(self) -> pa.Table:
-        """The clocks of all boots; what is refused is counted."""
+        """The clocks of all boots; counts the refused frames."""
         found, size = [clocks.CLOCKS.empty_table()], 0
         for portion in self._log.portions():
             readings, refused = self._read(portion)
@@ -114,7 +115,7 @@ class _Export:
             yield self._read(portion)[0]
 
     def _read(self, portion: list[SegmentFile]) -> tuple[pa.Table, pa.Table]:
-        """(readings of the chosen devices in the log's order, what was refused)."""
+        """(readings of the chosen devices in the log's order, refused frames)."""
         rows = pa.Table.from_batches(self._batches(portion), schemas.FRAME)
         readings = _in_order(self._chosen.of_devices(_of_messages(rows))).combine_chunks()
         return readings, rows.filter(pc.is_valid(rows["reason"])).select(schemas.QUARANTINE)
@@ -174,12 +175,12 @@ class _Export:
 
 
 def _of_messages(rows: pa.Table) -> pa.Table:
-    """The readings of rows of frames."""
+    """The readings among the rows of frames."""
     return rows.filter(pc.is_null(rows["reason"])).select(schemas.READING.names)
 
 
 def _in_order(rows: pa.Table) -> pa.Table:
-    """By segment, offset and record; most portions are so already."""
+    """By segment, offset and record; most portions are sorted already."""
     places = [rows[name].to_numpy() for name, _ in _BY_PLACE]
     is_sorted = np.ones(max(rows.num_rows - 1, 0), dtype=bool)
     is_same = is_sorted.copy()

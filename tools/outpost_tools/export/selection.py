@@ -1,4 +1,4 @@
-"""Which readings somebody wants: by device, metric and time."""
+"""Which readings the user wants: by device, metric and time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)([mhd])\Z")
 
 @dataclass(frozen=True)
 class Selection:
-    """Patterns as of a shell; none: all. Microseconds since 1970, `until_us` excluded."""
+    """Shell patterns; none: all. Times in microseconds since 1970, `until_us` excluded."""
 
     devices: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Selection:
         return _matching(rows, "name", self.metrics)
 
     def in_time(self, rows: pa.Table) -> pa.Table:
-        """Without readings that have no time, when times are asked for."""
+        """Drops readings that have no time, if a time was asked for."""
         if not self.has_times:
             return rows
         time = rows["time"].cast(pa.int64())
@@ -62,7 +62,7 @@ def _matching(rows: pa.Table, column: str, patterns: tuple[str, ...]) -> pa.Tabl
 
 
 def moment_us(text: str, option: str) -> int:
-    """Of an ISO 8601 date or time; UTC unless it has an offset. Raises ToolError."""
+    """Converts an ISO 8601 date or time; UTC unless it has an offset. Raises ToolError."""
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -76,8 +76,8 @@ def moment_us(text: str, option: str) -> int:
 
 
 def span_us(text: str, option: str) -> int:
-    """Of 90m, 24h, 7d. Raises ToolError."""
+    """Converts 90m, 24h or 7d. Raises ToolError."""
     found = _SPAN.match(text)
     if not found or not 0 < float(found[1]) * _UNITS_S[found[2]] <= labels.MAX_TIME_S:
-        raise ToolError(f"{option} {text}: not a span of time; write 90m, 24h or 7d")
+        raise ToolError(f"{option} {text}: not a duration; write 90m, 24h or 7d")
     return round(float(found[1]) * _UNITS_S[found[2]] * 1_000_000)

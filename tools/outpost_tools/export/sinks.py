@@ -1,6 +1,6 @@
 """Where exported rows go: CSV, JSON lines or Parquet, into a file or to stdout.
 
-A file is there whole or not at all, and one that was there stays until then.
+A file is complete or missing, and an older file stays until then.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Sink(Protocol):
 
 
 def format_of(path: Path | None, wanted: str | None) -> str:
-    """The format that was asked for, else that of the file's name. Raises ToolError."""
+    """The format that was asked for, otherwise that of the file's name. Raises ToolError."""
     if wanted is not None:
         return wanted
     if path is None:
@@ -51,7 +51,7 @@ def sink(form: str, stream: Any, schema: pa.Schema) -> Sink:
 
 
 class _Csv:
-    """With a header; RFC 4180. No value is empty, an empty text is two quotes."""
+    """With a header; RFC 4180. A missing value is empty, an empty text is two quotes."""
 
     def __init__(self, stream: Any, schema: pa.Schema) -> None:
         texts = _with_texts(schema.empty_table()).schema
@@ -66,7 +66,7 @@ class _Csv:
 
 
 class _JsonLines:
-    """One object a line, with all columns."""
+    """One object per line, with all columns."""
 
     def __init__(self, stream: Any, schema: pa.Schema) -> None:
         self._stream, self._encoder = stream, msgspec.json.Encoder()
@@ -80,7 +80,7 @@ class _JsonLines:
 
 
 class _Parquet:
-    """As silver has the columns. Rows wait until a group is full."""
+    """Columns as in silver. Rows are collected until a group is full."""
 
     def __init__(self, stream: Any, schema: pa.Schema) -> None:
         self._writer = pyarrow.parquet.ParquetWriter(stream, schema, compression="zstd")
@@ -143,7 +143,7 @@ def _standard_output(form: str) -> Any:
 
 
 class _Stream:
-    """As much of a file as Arrow asks for."""
+    """The methods of a file that Arrow needs."""
 
     closed = False
 
@@ -170,7 +170,7 @@ class _Stream:
 
 
 class _Pipe(_Stream):
-    """Bytes as they are."""
+    """Writes bytes unchanged."""
 
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class _Pipe(_Stream):
 
 
 class _Terminal(_Stream):
-    """Through the guard of the command's stdout: a metric's name may hold control characters."""
+    """Writes through the guard of stdout: a metric's name may contain control characters."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the user sees on stderr: progress of what takes more than some seconds, then the account."""
+"""What the user sees on stderr: progress if it takes more than a few seconds, then the account."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outpost_tools.export.log_files import Log
 from outpost_tools.export.run import Account
 from outpost_tools.export.selection import Selection
 
-_QUIET_S = 2.0  # whoever waits less needs no bar
+_QUIET_S = 2.0  # a shorter wait needs no bar
 _LINE_EVERY_S = 5.0
 _REASONS_SHOWN = 10
 _DAMAGE_SHOWN = 20
@@ -26,8 +26,8 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def progress(total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """To be called with the bytes that were read: a bar on a terminal, a line now and then
-    elsewhere."""
+    """Yields a function to call with the number of bytes read: a bar on a terminal, otherwise a
+    line now and then."""
     if not sys.stderr.isatty():
         yield _Lines(total_bytes).step
         return
@@ -59,7 +59,7 @@ class _Lines:
 
 
 def tell(log: Log, account: Account, chosen: Selection) -> bool:
-    """Whether something is missing or in doubt: damage, conflicts, lost segments."""
+    """Whether something is missing or in doubt: damage, conflicts, lost segments. Prints it all."""
     for note in log.notes:
         say(note)
     _tell_refused(account)
@@ -70,7 +70,7 @@ def tell(log: Log, account: Account, chosen: Selection) -> bool:
     if conflicts := account.conflicts:
         names = ", ".join(f"{name} ({count})" for name, count in conflicts.most_common(5))
         say(
-            f"{conflicts.total()} messages have the number of another one and say something else, "
+            f"{conflicts.total()} messages have the number of another one and different contents, "
             f"so they are left out: {names}{', ...' if len(conflicts) > 5 else ''}. Two boards "
             "with one identity, or a restored flash"
         )
@@ -82,10 +82,10 @@ def tell(log: Log, account: Account, chosen: Selection) -> bool:
 
 
 def _tell_refused(account: Account) -> None:
-    """What the pipeline would put into quarantine."""
+    """Report what the pipeline would put into quarantine."""
     if not account.refused:
         return
-    say(f"{account.refused.total()} frames are no messages and left out:")
+    say(f"{account.refused.total()} frames are not valid messages and were left out:")
     for reason, count in account.refused.most_common(_REASONS_SHOWN):
         say(f"{count:>8}  {visible(reason)}")
     if len(account.refused) > _REASONS_SHOWN:
@@ -98,7 +98,7 @@ def _tell_nothing(account: Account, chosen: Selection) -> None:
         say(f"no message{whose} in the log")
     elif chosen.has_times and account.newest_us is not None:
         newest = datetime.datetime.fromtimestamp(account.newest_us // 1_000_000, datetime.UTC)
-        say(f"no reading of that time; the newest is of {newest:%Y-%m-%dT%H:%M:%SZ}")
+        say(f"no reading in that time; the newest is from {newest:%Y-%m-%dT%H:%M:%SZ}")
     elif chosen.has_times and account.without_time:
         say("none of the readings has a time: no board's clock was ever set")
     else:

@@ -1,4 +1,4 @@
-"""Packages of Debian's archive, as its signed index has them today, or else by their hashes."""
+"""Packages of Debian's archive: by its current signed index, or otherwise by their hashes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable
 
 
 class Archive:
-    """work: an existing folder for what it makes, which the caller removes. One private apt for
-    each architecture, made when first needed."""
+    """work: an existing folder for temporary files, which the caller removes. Makes a private apt
+    for each architecture when it is first needed."""
 
     def __init__(self, work: Path) -> None:
         self._work = work
         self._apts: dict[str, PrivateApt] = {}
 
     def fetch(self, architecture: str, package: str) -> list[Path]:
-        """Downloads a package with all it depends on. Returns the files. Raises Unobtainable."""
+        """Downloads a package and its dependencies. Returns the files. Raises Unobtainable."""
         say(f"asking Debian's archive for {package} for {architecture}")
         try:
             return self._newest(architecture, package)
@@ -27,7 +27,7 @@ class Archive:
             return self._pinned(architecture, package, error)
 
     def folder(self) -> Path:
-        """A new one."""
+        """Makes a new folder."""
         return Path(tempfile.mkdtemp(dir=self._work))
 
     def _newest(self, architecture: str, package: str) -> list[Path]:

@@ -40,13 +40,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 where one of them could not be had. Raises ToolError."""
+    """0, or 1 if a program could not be fetched. Raises ToolError."""
     from outpost_tools.common import interpreters
     from outpost_tools.fetch import programs
 
     unknown = [name for name in args.programs if name not in programs.KINDS]
     if unknown:
-        raise ToolError(f"{unknown[0]}: no such program; choose of {', '.join(programs.KINDS)}")
+        raise ToolError(f"{unknown[0]}: no such program; choose from {', '.join(programs.KINDS)}")
     kinds = tuple(args.programs or programs.KINDS)
     there = programs.ensure(kinds, interpreters.DEFAULT_ARCHITECTURES, private=args.private)
     missing = {name for name in there if not there[name]}

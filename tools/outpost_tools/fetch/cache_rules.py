@@ -1,5 +1,5 @@
-"""How the set-up programs use their cache: one run at a time, each part whole or absent, long work
-reported.
+"""How the set-up programs use their cache: one run at a time, each part complete or absent, long
+work reported.
 
 Standard library only: set-up runs before there is a virtual environment.
 """
@@ -24,9 +24,9 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
-    """Holds a lock file; says so when another run has it and waits.
+    """Holds a lock file; reports when another run has it and waits.
 
-    The lock goes with the process that held it.
+    The lock is released when the process that holds it ends.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
@@ -57,9 +57,9 @@ def whole(target: Path) -> Iterator[Path]:
 
 
 def drop_unused(kept: Path, pattern: str) -> None:
-    """Removes what older recipes left beside `kept`, and marks that as used now.
+    """Removes what older recipes left beside `kept`, and marks `kept` as used now.
 
-    Work trees with different recipes share the cache, so what another one used lately stays.
+    Work trees with different recipes share the cache, so what another one used recently stays.
     """
     os.utime(kept)
     for old in kept.parent.glob(pattern):

@@ -1,13 +1,13 @@
 """Runs programs from Debian packages out of a private folder: no root, nothing installed, no
 service started.
 
-Apt itself fetches and checks the packages, with the machine's own archive address, proxies and
-keys, but with private state: an empty dpkg status makes it resolve the whole closure down to libc,
+Apt itself fetches and verifies the packages, with the machine's own archive address, proxies and
+keys, but with private state: an empty dpkg status makes it resolve all dependencies down to libc,
 so that the programs of one suite run on any older or newer machine. They are started through the
 unpacked `ld-linux`.
 
-`OUTPOST_DEBIAN_ARCHIVE` names an archive address where the machine's apt has none for Debian
-(Ubuntu, for instance).
+`OUTPOST_DEBIAN_ARCHIVE` names an archive address if the machine's apt has none for Debian (Ubuntu,
+for instance).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from urllib.parse import unquote
 
 SUITE = "trixie"  # Debian 13: the first with MicroPython 1.25
 _TOOLS = ("apt-get", "dpkg-deb")
-_HELPER = "/usr/lib/apt/apt-helper"  # of the package apt
-# For a network that is not a server's:
+_HELPER = "/usr/lib/apt/apt-helper"  # from the package apt
+# For networks that are less reliable than a server's:
 _PATIENCE = {"Acquire::Retries": 3, "Acquire::http::Timeout": 60}
 _WHY_APT = "it needs Debian's apt and dpkg"
 _WHY = {"git": "it applies Debian's patches; on Debian: apt install git"}
@@ -38,18 +38,18 @@ LOADERS = {
 
 
 class Unobtainable(Exception):
-    """A program cannot be had; the message says why and what to do."""
+    """A program cannot be fetched; the message says why and what to do."""
 
 
 def label(architecture: str, package: str) -> str:
-    """Names a package of the suite."""
+    """The name of a package of the suite."""
     return f"{SUITE}-{architecture}-{package}"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of a Debian package: `name` is the command made in the cache, `path` the file
-    inside the package."""
+    """A program from a Debian package: `name` is the command that is made in the cache, `path` the
+    file inside the package."""
 
     name: str
     package: str
@@ -57,15 +57,15 @@ class Program:
     path: str
     is_static: bool = False  # needs no loader and no libraries, so only the program itself is kept
     options: tuple[str, ...] = ()  # its first arguments
-    emulator: str = ""  # the program that runs it, where the machine cannot
+    emulator: str = ""  # the program that runs it if the machine cannot
 
     @property
     def folder(self) -> str:
         return label(self.architecture, self.package)
 
     def wrapper(self) -> str:
-        """The shell script that starts it; finds its folder from its own place, so that the cache
-        may be moved."""
+        """The shell script that starts it; it finds its folder relative to itself, so that the
+        cache may be moved."""
         lines = ["#!/bin/sh", f'root="${{0%/*}}/../roots/{self.folder}"']
         if self.is_static:
             lines += [f'exec "$root{self.path}" "$@"']
@@ -83,7 +83,7 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def is_in(self, cache: Path) -> bool:
-        """Whether the cache holds it whole: the wrapper is written last, the root appears by one
+        """Whether the cache has all of it: the wrapper is written last, the root appears by one
         rename."""
         wrapper = cache / "bin" / self.name
         return (
@@ -96,7 +96,7 @@ class Program:
 def _run(
     command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> str:
-    """Output of a command, run in `folder`. Raises Unobtainable with its error lines."""
+    """The output of a command, run in `folder`. Raises Unobtainable with its error lines."""
     env = os.environ | {"LC_ALL": "C"} | (environment or {})
     try:
         done = subprocess.run(
@@ -115,9 +115,9 @@ def _run(
 
 
 def archive_address() -> str:
-    """Where this machine's apt gets Debian (not its security updates).
+    """The address from which this machine's apt gets Debian (not its security updates).
 
-    Raises Unobtainable where it has none.
+    Raises Unobtainable if it has none.
     """
     if given := os.environ.get("OUTPOST_DEBIAN_ARCHIVE"):
         return given
@@ -127,8 +127,8 @@ def archive_address() -> str:
                 f"{tool} is not on this machine (Debian packages need apt and dpkg to be unpacked)"
             )
     addresses = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)"]).split()
-    # A fresh container has no lists yet, then indextargets is silent; what an update would fetch is
-    # still known.
+    # A new container has no lists yet, so indextargets prints nothing; but apt knows what an
+    # update would fetch.
     fetches = _run(["apt-get", "-o", "Debug::NoLocking=1", "update", "--print-uris"])
     addresses += re.findall(r"^'([^']+?)/dists/", fetches, re.MULTILINE)
     for address in addresses:
@@ -140,14 +140,14 @@ def archive_address() -> str:
 
 
 def _manners() -> dict[str, object]:
-    """Settings of all that apt fetches for us."""
-    # Else apt warns that its own user cannot enter the folder.
+    """Settings for everything that apt fetches for us."""
+    # Otherwise apt warns that its own user cannot enter the folder.
     user = {"APT::Sandbox::User": "root"} if os.geteuid() == 0 else {}
     return _PATIENCE | user
 
 
 def download(files: Iterable[tuple[str, Path, str]]) -> None:
-    """Fetches each address into a file, which must have that SHA-256. Raises Unobtainable."""
+    """Fetches each address into a file, which must have this SHA-256. Raises Unobtainable."""
     options = [f"-o{name}={value}" for name, value in _manners().items()]
     for address, target, digest in files:
         _run([_HELPER, *options, "download-file", address, str(target), f"SHA256:{digest}"])
@@ -156,7 +156,7 @@ def download(files: Iterable[tuple[str, Path, str]]) -> None:
 class PrivateApt:
     """Apt for one architecture with all its state in `folder`, which the caller removes.
 
-    sources: source packages too.
+    sources: also source packages.
     """
 
     def __init__(self, architecture: str, folder: Path, sources: bool = False) -> None:
@@ -185,15 +185,15 @@ class PrivateApt:
             "Dir::Cache": self._folder / "cache",
             "APT::Architecture": architecture,
             "APT::Architectures": architecture,
-            "APT::Update::Error-Mode": "any",  # else an archive out of reach is only a warning
+            "APT::Update::Error-Mode": "any",  # otherwise an unreachable archive is only a warning
             "Acquire::Languages": "none",
-            "Acquire::ForceHash": "SHA256",  # of what --print-uris prints
+            "Acquire::ForceHash": "SHA256",  # for the output of --print-uris
             "Debug::NoLocking": 1,
         }
         return [f"{name}={value}" for name, value in (settings | _manners()).items()]
 
     def fetch(self, *packages: str) -> list[Path]:
-        """Downloads packages with all they depend on. Returns the files. Raises Unobtainable."""
+        """Downloads packages and their dependencies. Returns the files. Raises Unobtainable."""
         archives = self._folder / "cache" / "archives"
         for old in archives.glob("*.deb"):
             old.unlink()
@@ -201,19 +201,19 @@ class PrivateApt:
         return sorted(archives.glob("*.deb"))
 
     def fetch_bytes(self, *packages: str) -> int:
-        """What fetch() of these would download. Raises Unobtainable."""
+        """The number of bytes that fetch() would download for these. Raises Unobtainable."""
         return sum(int(size) for _, _, size, _ in self._files(packages))
 
     def hashes(self, *packages: str) -> dict[str, str]:
-        """SHA-256 of what fetch() of these would download, by its path in the archive. Raises
-        Unobtainable."""
+        """The SHA-256 of each file that fetch() would download for these, by its path in the
+        archive. Raises Unobtainable."""
         return {
             "pool/" + unquote(address[1:-1]).partition("/pool/")[2]: digest.removeprefix("SHA256:")
             for address, _, _, digest in self._files(packages)
         }
 
     def _files(self, packages: tuple[str, ...]) -> list[list[str]]:
-        """Address, name, bytes and hash of each."""
+        """Address, name, size in bytes and hash of each."""
         lines = _run([*self._install(packages), "--print-uris"]).splitlines()
         return [line.rsplit(" ", 3) for line in lines if line.startswith("'")]
 
@@ -221,7 +221,7 @@ class PrivateApt:
         return ["apt-get", *self._options, "install", "-qq", "--no-install-recommends", *packages]
 
     def fetch_alone(self, package: str, folder: Path) -> Path:
-        """Downloads one package without what it depends on, into an existing folder.
+        """Downloads one package without its dependencies into an existing folder.
 
         Raises Unobtainable.
         """
@@ -235,7 +235,7 @@ class PrivateApt:
 
 
 def unpack(archive: tarfile.TarFile, into: Path, wanted=lambda name: True) -> None:
-    """The members whose name (a path without leading `./`) is wanted, none of them outside of
+    """Extracts the members whose name (a path without leading `./`) is wanted, but none outside
     `into`: TarFile's own filters came with Python 3.11.4, and Debian 12 has 3.11.2. Raises
     Unobtainable.
     """
@@ -267,8 +267,8 @@ def unpack_source(files: list[Path], target: Path) -> Path:
 
 
 def apply_patch(patch: Path, source: Path) -> None:
-    """Raises Unobtainable where the patch does not fit."""
-    # Inside a work tree git would skip files that it does not know: it must not find one above.
+    """Raises Unobtainable if the patch does not apply."""
+    # Inside a work tree git would skip files that it does not track, so it must not find one above.
     ceiling = {"GIT_CEILING_DIRECTORIES": str(source.resolve().parent)}
     _run(["git", "apply", str(patch)], source, ceiling)
 
@@ -279,7 +279,7 @@ def unpack_packages(packages: list[Path], root: Path) -> None:
         _run(["dpkg-deb", "-x", str(package), str(root)])
     _make_links_relative(root)
     if not (root / "lib").exists():
-        (root / "lib").symlink_to("usr/lib")  # qemu looks for the loader by its old path
+        (root / "lib").symlink_to("usr/lib")  # qemu looks for the loader at its old path
     for bulk in (
         "usr/share/doc",
         "usr/share/man",
@@ -291,7 +291,7 @@ def unpack_packages(packages: list[Path], root: Path) -> None:
 
 
 def _make_links_relative(root: Path) -> None:
-    """A link to /etc/java-21-openjdk/... would lead to the machine's own /etc."""
+    """An absolute link to /etc/java-21-openjdk/... would lead to the machine's own /etc."""
     for folder, folders, files in os.walk(root):
         for path in (Path(folder, name) for name in folders + files):
             if path.is_symlink() and (target := os.readlink(path)).startswith("/"):
@@ -300,7 +300,7 @@ def _make_links_relative(root: Path) -> None:
 
 
 def _keep_only(path: str, work: Path) -> None:
-    """Drops all of `work/root` but one file (qemu's package holds 60 emulators, 400 MB)."""
+    """Removes all of `work/root` except one file (qemu's package has 60 emulators, 400 MB)."""
     kept = work / f"kept{path}"
     kept.parent.mkdir(parents=True)
     (work / f"root{path}").rename(kept)
@@ -309,10 +309,10 @@ def _keep_only(path: str, work: Path) -> None:
 
 
 def install(program: Program, packages: list[Path], cache: Path, work: Path) -> None:
-    """Puts the program into the cache, out of its packages. `work` is an empty folder on the same
+    """Puts the program into the cache from its packages. `work` is an empty folder on the same
     disk.
 
-    Raises Unobtainable. A run cut off at any point leaves either nothing or the whole program.
+    Raises Unobtainable. A run interrupted at any point leaves either nothing or the whole program.
     """
     unpack_packages(packages, work / "root")
     if not (work / f"root{program.path}").exists():

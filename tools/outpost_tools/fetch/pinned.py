@@ -1,9 +1,9 @@
-"""Packages by name and SHA-256, for an archive whose index apt refuses: a mirror that is being
-updated, of which some indexes do not fit the signed Release file, for days at times.
+"""Packages by name and SHA-256, for an archive whose index apt refuses: while a mirror is being
+updated, some of its indexes do not match the signed Release file, sometimes for days.
 
 `packages.lock` has the files of each package that we ask for; `tools/lock_packages.py` makes it.
-They are in the archive until the suite's next point release has replaced them, and some time
-beyond.
+They are in the archive until the suite's next point release has replaced them, and for some time
+afterwards.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def files_of(architecture: str, package: str) -> dict[str, str]:
 
 
 def fetch(architecture: str, package: str, folder: Path) -> list[Path]:
-    """Downloads the package, and all it depends on, into an existing folder. Returns the files.
-    Raises Unobtainable, also where one is not what it was."""
+    """Downloads the package and its dependencies into an existing folder. Returns the files. Raises
+    Unobtainable, also if a file has changed."""
     files = files_of(architecture, package)
     if not files:
         raise Unobtainable(f"{LOCK.name} has no files for {label(architecture, package)}")

@@ -1,6 +1,6 @@
-"""Which programs are brought when the machine lacks them, and how each shows that it runs.
+"""Which programs are fetched if the machine lacks them, and the check that each runs.
 
-Knows packages and commands; how a package is unpacked and started is debian_packages.py's.
+Knows packages and commands; debian_packages.py unpacks packages and starts their programs.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def mosquitto(machine: Machine) -> Program:
 
 
 def jre(machine: Machine) -> Program:
-    """Java 21, because this suite of Debian has no 17; Spark 4 runs on either."""
+    """Java 21, because this suite of Debian has no 17; Spark 4 runs on both."""
     return Program(
         "java",
         "openjdk-21-jre-headless",
         machine.architecture,
         f"/usr/lib/jvm/java-21-openjdk-{machine.architecture}/bin/java",
-        # Else it starts Spark's Python workers through a helper program of its own, which the
-        # machine's loader starts: on a machine with an older C library that ends at once.
+        # Otherwise it starts Spark's Python workers through a helper program, which uses the
+        # machine's loader: on a machine with an older C library the helper exits at once.
         options=("-Djdk.lang.Process.launchMechanism=VFORK",),
     )
 
 
 class Fetcher:
-    """Gets programs into the cache. private: also those that the machine has."""
+    """Fetches programs into the cache. private: also those that the machine has."""
 
     def __init__(
         self, cache: Path, work: Path, machine: Machine | None, private: bool = False
@@ -72,10 +72,10 @@ class Fetcher:
 
     @property
     def machine(self) -> Machine:
-        """Raises Unobtainable for one of a kind that nothing is fetched for."""
+        """Raises Unobtainable for a kind of machine for which nothing is fetched."""
         if self._machine is None:
             raise Unobtainable(
-                "the packages fetched are for x86-64 and arm64 machines, this one is "
+                "the fetched packages are for x86-64 and arm64 machines; this one is "
                 f"{platform.machine()}"
             )
         return self._machine
@@ -89,7 +89,7 @@ class Fetcher:
 
 
 def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
-    """What it is. Raises Unobtainable."""
+    """Returns its description. Raises Unobtainable."""
     if fetcher.private or not interpreters.find_micropython(architecture):
         program = micropython(architecture, fetcher.machine)
         if program.emulator and not shutil.which(program.emulator):
@@ -106,7 +106,7 @@ def ensure_micropython(architecture: str, fetcher: Fetcher) -> str:
 
 
 def ensure_mosquitto(fetcher: Fetcher) -> str:
-    """What it is. Raises Unobtainable."""
+    """Returns its description. Raises Unobtainable."""
     if fetcher.private or not interpreters.find_mosquitto():
         fetcher.get(mosquitto(fetcher.machine))
     command = interpreters.find_mosquitto()
@@ -118,7 +118,7 @@ def ensure_mosquitto(fetcher: Fetcher) -> str:
 
 
 def ensure_java(fetcher: Fetcher) -> str:
-    """What it is. Raises Unobtainable, and ToolError for a JAVA_HOME that does not do."""
+    """Returns its description. Raises Unobtainable, and ToolError for an unusable JAVA_HOME."""
     if fetcher.private:
         fetcher.get(jre(fetcher.machine))
         return java.describe(java.private())
@@ -132,7 +132,7 @@ def ensure_java(fetcher: Fetcher) -> str:
 
 
 def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object) -> bool:
-    """Does one item and says how it went, with `hint` where it failed.
+    """Does one item and reports the result, with `hint` if it failed.
 
     Returns whether it is there now.
     """
@@ -147,16 +147,16 @@ def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object
 def ensure(
     kinds: tuple[str, ...], architectures: tuple[str, ...], *, private: bool = False
 ) -> dict[str, bool]:
-    """Whether each program is there at the end. kinds: of KINDS. architectures: of MicroPython.
+    """Whether each program is there at the end. kinds: from KINDS. architectures: for MicroPython.
 
-    private: fetch those that the machine has, too.
+    private: also fetch those that the machine has.
     """
     machine = interpreters.machine()
     if machine and machine.lacks:
         say(machine.lacks)
     cache = interpreters.cache_folder()
     with locked(cache / "setup.lock", str(cache)):
-        for leftover in cache.glob("unfinished-*"):  # we hold the lock: whoever made these is dead
+        for leftover in cache.glob("unfinished-*"):  # we hold the lock, so their makers are dead
             shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix="unfinished-", dir=cache) as work:
             fetcher = Fetcher(cache, Path(work), machine, private)

@@ -4,13 +4,14 @@ compaction, export. By a clock that nobody sets: one that is set delays nothing,
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outpost_tools.common import children
+from outpost_tools.common import children, job_notes
 from outpost_tools.common.words import duration
 from outpost_tools.home.process import spawn
 
@@ -39,7 +40,8 @@ class Job:
 
 
 class Jobs:
-    """turn() now and then: starts what is due, and says how it ended, the same way once."""
+    """turn() now and then: starts what is due, and says how it ended, the same way once. What
+    failed the last time is also in a file beside the jobs' logs (common/job_notes.py)."""
 
     def __init__(self, jobs: list[Job], logs: Path, say: Callable[[str], None]) -> None:
         self._jobs, self._logs, self._say = jobs, logs, say
@@ -50,6 +52,8 @@ class Jobs:
         self._process: subprocess.Popen | None = None
         self._began_at = 0.0
         self._trouble: tuple[int, str] | None = None  # status and last line of the first that had
+        names = {job.name for job in jobs}
+        self._failed = {name: why for name, why in job_notes.read(logs).items() if name in names}
 
     def turn(self) -> None:
         try:
@@ -93,6 +97,7 @@ class Jobs:
         job.due_at = time.monotonic() + job.every_s  # after its end: never two
 
     def _tell(self, job: Job) -> None:
+        self._note(job)
         took = duration(1000 * (time.monotonic() - self._began_at))
         text, more = f"{job.name}: done", f" in {took}, next in {duration(1e3 * job.every_s)}"
         if self._trouble is not None:
@@ -102,6 +107,15 @@ class Jobs:
         if text != job.said:
             job.said = text
             self._say(text + more)
+
+    def _note(self, job: Job) -> None:
+        before = dict(self._failed)
+        self._failed.pop(job.name, None)
+        if self._trouble is not None:
+            self._failed[job.name] = f"status {self._trouble[0]}: {self._trouble[1]}"
+        if self._failed != before:
+            with contextlib.suppress(OSError):  # a full disk, which is told by itself
+                job_notes.write(self._logs, self._failed)
 
     def _next(self) -> None:
         assert self._running is not None

@@ -68,7 +68,7 @@ def plan(wish: Wish) -> Plan:
     made.told.append(
         f"collector stores in {wish.state.log}; metrics: http://127.0.0.1:{wish.metrics_port}/"
     )
-    report = ["--report", str(wish.state.report)]
+    report = ["--report", str(wish.state.report), "--jobs", str(wish.state.logs)]
     made.commands["page"] = [*OUTPOST, "live", *log, *report, *_alerts(wish, made), *wish.page]
     made.told.append(f"page     {wish.page_url}")
     _tables(wish, made)

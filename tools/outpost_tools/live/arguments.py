@@ -52,6 +52,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--report", type=Path, metavar="FILE", help="page of `outpost report` to link to"
     )
     parser.add_argument(
+        "--jobs", type=Path, metavar="DIR", help="folder logs/ of `outpost run`: shows failed jobs"
+    )
+    parser.add_argument(
         "--alerts",
         type=Path,
         metavar="FILE",
@@ -84,8 +87,8 @@ def run(args: argparse.Namespace) -> int:
             _say("correct the folder; what comes there will be shown")
 
     serve(
-        args.log, where, login, history_bytes=args.history_mib << 20, report=args.report, say=say,
-        alerts=alerts,
+        args.log, where, login, history_bytes=args.history_mib << 20, report=args.report,
+        jobs=args.jobs, say=say, alerts=alerts,
     )  # fmt: skip
     return 0
 

@@ -30,8 +30,9 @@ def clock_ms() -> int:
 class Fleet:
     """version grows with every change. is_complete: the log was read from its first message on, so
     a missing number is a lost message. reading: share of the history that was read, None when that
-    has ended. is_collected: does a collector write? None: cannot be known. on_message: gets each
-    that is new, in any order, with its arrival in ms; the lock is held."""
+    has ended. is_collected: does a collector write? None: cannot be known. failed_jobs: of `outpost
+    run`, and why. on_message: gets each message that is new, in any order, with its arrival in ms;
+    the lock is held."""
 
     def __init__(self, clock: Callable[[], int] = clock_ms) -> None:
         self.clock = clock
@@ -45,6 +46,7 @@ class Fleet:
         self.is_complete = False
         self.reading: float | None = 0.0
         self.is_collected: bool | None = None
+        self.failed_jobs: dict[str, str] = {}
         self.on_message: Callable[[Message, int], None] = lambda *_: None
         self.frames = 0
         self._numbers = iter(range(MOST_SENSORS))
@@ -142,7 +144,7 @@ class Fleet:
         found = tuple((b.name, *(f.key for f in b.findings)) for b in self.boards.values())
         of_log = (self.damaged_pieces, self.takeovers, len(self.not_shown), self.is_collected)
         reading = None if self.reading is None else round(self.reading, 1)
-        return found, of_log, self.refused.total(), reading
+        return found, of_log, self.failed_jobs, self.refused.total(), reading
 
     # --- What is asked ---
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from outpost_tools.common import segments
+from outpost_tools.common import job_notes, segments
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import following, is_end
 from outpost_tools.live import collecting
@@ -142,8 +142,12 @@ class Follower:
     reason: why the log cannot be read, "" when it can.
     """
 
-    def __init__(self, log: Path, fleet: Fleet, *, history_bytes: int) -> None:
+    def __init__(
+        self, log: Path, fleet: Fleet, *, history_bytes: int, jobs: Path | None = None
+    ) -> None:
+        """jobs: the folder of their logs (common/job_notes.py); None: there are none."""
         self._log, self._fleet, self._history_bytes = log, fleet, history_bytes
+        self._jobs = jobs
         self._tails: dict[Path, Tail] = {}
         self._history: Iterator[float] | None = None
         self._backlog: Backlog | None = None
@@ -227,6 +231,7 @@ class Follower:
         for folder in self._tails.keys() - set(folders):
             del self._tails[folder]
         self._fleet.is_collected = collecting.writes(folders)
+        self._fleet.failed_jobs = job_notes.read(self._jobs) if self._jobs else {}
         if is_first:
             self._begin_history(older, is_whole and not self._closed)
 

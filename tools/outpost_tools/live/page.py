@@ -114,6 +114,10 @@ def _of_log(fleet: Fleet) -> str:
             "No collector writes to this log now, so nothing new appears: <code>outpost collect"
             "</code> with the same <code>--log</code>."
         )
+    said += [
+        f"The job {escape(name)} of <code>outpost run</code> failed: {escape(why)}."
+        for name, why in fleet.failed_jobs.items()
+    ]
     if fleet.reading is not None:
         said.append(f"Reading the history, the newest first: {fleet.reading:.0%} so far.")
     if fleet.refused:

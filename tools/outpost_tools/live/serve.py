@@ -55,13 +55,14 @@ def serve(
     *,
     history_bytes: int,
     report: Path | None,
+    jobs: Path | None,
     say,
     alerts=None,
 ) -> None:
     """say: called with the page's address once it answers. alerts: makes what tells of the fleet
     that it gets, and of the follower. Raises ToolError."""
     fleet = Fleet()
-    follower = Follower(log, fleet, history_bytes=history_bytes)
+    follower = Follower(log, fleet, history_bytes=history_bytes, jobs=jobs)
     changes = Changes(fleet)
     follower.on_change = changes.changed
     listener = _listener(address)

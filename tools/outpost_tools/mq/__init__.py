@@ -8,9 +8,9 @@ descriptor.py the MQMD fields that are the other half of a command message
 psc.py        the Publish command (`<psc>`): an ordered list of properties
 pscr.py       the response (`<pscr>`)
 service.py    the folders `<mcd>` and `<usr>`
-check.py      every fault of a message, with the reason code that a queue manager would give
+check.py      every fault of a message, with the reason code that a queue manager would return
 mapping.py    MQTT to MQ and back
-storage.py    durable output: JSON lines, files, and the list of what was refused
+storage.py    durable output: JSON lines, files, and the list of refused messages
 live.py       durable output: a put under syncpoint through `ibmmq`, if that is installed
 sources.py    input: an MQTT subscription, or the collector's segments
 bridge.py     the loop: take, put, commit, acknowledge

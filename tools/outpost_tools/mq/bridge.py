@@ -1,9 +1,9 @@
-"""The loop: take, map, put (durable), acknowledge. In this order, so that a stop at any moment
+"""The loop: take, map, put (durably), acknowledge. In this order, so that a stop at any moment
 loses nothing.
 
-What MQ cannot hold is written to the list of refused messages, durable as well, before it is
-acknowledged: it would come again indefinitely. When the output fails, the batch is kept and tried
-again; nothing new is taken meanwhile.
+Messages that MQ cannot hold are written to the list of refused messages, also durably, before they
+are acknowledged; otherwise they would be sent again indefinitely. When the output fails, the batch
+is kept and retried, and nothing new is taken meanwhile.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ DAMAGED = "damaged"  # the fault of bytes that the source could not read
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One publication and what acknowledges it.
+    """One publication and the token that acknowledges it.
 
-    `fault` is set when the source already knows that it is not whole.
+    `fault` is set when the source already knows that the publication is incomplete.
     """
 
     publication: Publication
@@ -40,9 +40,9 @@ class Incoming:
 
 
 class Source(Protocol):
-    """take() waits for some `wait_s` at most.
+    """take() waits at most about `wait_s`.
 
-    `is_finished`: nothing will come any more. idle() keeps it alive.
+    `is_finished`: nothing more will come. idle() keeps the connection alive.
     """
 
     is_finished: bool
@@ -77,7 +77,7 @@ class Bridge:
         self.forwarded = self.refusals = self.damaged = 0
 
     def run(self) -> int:
-        """0; or 1 when messages that were taken could not be put (their source has them still), or
+        """0; or 1 when messages that were taken could not be put (their source still has them), or
         the source was damaged."""
         last = time.monotonic()
         status = 0
@@ -141,9 +141,9 @@ class Bridge:
             )
 
     def _persist(self, action: Callable[[], None]) -> bool:
-        """Try until it works; False when the end was asked for first.
+        """Retry until it works; False when the end was requested first.
 
-        Says each new complaint once.
+        Prints each new complaint once.
         """
         wait_s, complaint = RETRY_FIRST_S, ""
         while True:
@@ -162,7 +162,7 @@ class Bridge:
             wait_s = min(wait_s * 2, RETRY_LAST_S)
 
     def _wait(self, seconds: float) -> bool:
-        """True when the end was asked for. The source's connection is kept alive meanwhile."""
+        """True when the end was requested. The source's connection is kept alive meanwhile."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if self.ending.wait(min(left, 0.5)):

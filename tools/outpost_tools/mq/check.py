@@ -1,9 +1,8 @@
-"""Everything that is wrong with a command message, with the reason code that a queue manager would
-give.
+"""Finds all faults of a command message, with the reason code that a queue manager would return.
 
-Nothing stops at the first fault: check() returns all of them, errors and warnings. A warning
-(reason 0) is for what a queue manager does not check (PubTime, SeqNum) or what another reader may
-stumble over.
+check() does not stop at the first fault: it returns all of them, errors and warnings. A warning
+(reason 0) marks what a queue manager does not check (PubTime, SeqNum), or what might trouble
+another reader.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ def check(
 ) -> list[Fault]:
     """All faults.
 
-    Without `md` what depends on it is only a warning; without `sub_points` any name may be one.
+    Without `md`, faults that depend on it are only warnings; without `sub_points`, any name may be
+    a subscription point.
     """
     faults = list(_check_headers(message)) + (list(_check_descriptor(md)) if md is not None else [])
     roots, texts = [], []
@@ -74,10 +74,10 @@ def _check_descriptor(md: Descriptor) -> Iterator[Fault]:
     if wants_answer and not md.reply_to_q:
         yield Fault("reply-to-q", 2027, "a response is asked for, and MQMD.ReplyToQ is blank")
     if md.persistence not in (0, 1, 2):
-        yield Fault("persistence", 2047, f"MQMD.Persistence is {md.persistence}; 0, 1 or 2 is due")
+        yield Fault("persistence", 2047, f"MQMD.Persistence is {md.persistence}, not 0, 1 or 2")
     if md.expiry != mqmd.UNLIMITED and md.expiry <= 0:
         yield Fault(
-            "expiry", 2013, f"MQMD.Expiry is {md.expiry}; tenths of a second above 0, or -1, is due"
+            "expiry", 2013, f"MQMD.Expiry is {md.expiry}, not tenths of a second above 0, or -1"
         )
 
 
@@ -99,7 +99,7 @@ def _check_folders(roots: list[Element]) -> Iterator[Fault]:
         yield Fault("psc-missing", 2339, "no <psc> folder")
     for name in (psc.FOLDER, pscr.FOLDER, "usr"):
         if counts[name] > 1:
-            yield Fault("folder-repeated", 2338, f"{counts[name]} times <{name}>; one may be there")
+            yield Fault("folder-repeated", 2338, f"{counts[name]} times <{name}>; one is allowed")
     for root in roots:
         if root.name.lower() in ("psc", "pscr", "mcd", "usr") and root.name != root.name.lower():
             yield Fault(
@@ -155,15 +155,22 @@ def _check_shape(command: Command, allowed: dict[str, bool]) -> Iterator[Fault]:
     for name, count in counts.items():
         if name not in allowed:
             hint = next(
-                (f"; <{known}> is meant?" for known in allowed if known.lower() == name.lower()), ""
+                (
+                    f"; did you mean <{known}>?"
+                    for known in allowed
+                    if known.lower() == name.lower()
+                ),
+                "",
             )
-            yield Fault("property-unknown", 2337, f"<{name}> has no place in {command.name}{hint}")
+            yield Fault(
+                "property-unknown", 2337, f"<{name}> is not allowed in {command.name}{hint}"
+            )
         elif count > 1 and not allowed[name]:
-            yield Fault("property-repeated", 2338, f"{count} times <{name}>; one may be there")
+            yield Fault("property-repeated", 2338, f"{count} times <{name}>; one is allowed")
     for element in command.properties:
         if element.name in allowed and element.children:
             yield Fault(
-                "property-nested", 2337, f"<{element.name}> holds elements; a string is due"
+                "property-nested", 2337, f"<{element.name}> contains elements instead of a string"
             )
         if element.name in allowed and element.type != "string":
             yield Fault(
@@ -193,13 +200,13 @@ def check_topic(topic: str) -> Iterator[Fault]:
         yield Fault(
             "topic-control",
             3072,
-            f"Topic {topic[:60]!r} holds a control character (U+0000 to U+001F)",
+            f"Topic {topic[:60]!r} contains a control character (U+0000 to U+001F)",
         )
     if any(character > "\uffff" for character in topic):
         yield Fault(
             "topic-character",
             3072,
-            f"Topic {topic[:60]!r} holds a character above U+FFFF, which MQ cannot take",
+            f"Topic {topic[:60]!r} contains a character above U+FFFF, which MQ cannot take",
         )
     if topic == "$SYS" or topic.startswith("$SYS/"):
         yield Fault("topic-system", 2598, f"Topic {topic[:60]!r}: $SYS is the queue manager's own")
@@ -222,7 +229,7 @@ def _check_sub_point(command: Command, known: Collection[str] | None) -> Iterato
     for name in command.values("SubPoint"):
         if known is not None and name and name not in known:
             yield Fault(
-                "sub-point", 3309, f"SubPoint {name!r} is the name of no subscription point"
+                "sub-point", 3309, f"SubPoint {name!r} is not the name of a subscription point"
             )
 
 
@@ -283,7 +290,7 @@ def _check_time_and_number(command: Command) -> Iterator[Fault]:
             )
     for value in command.values("SeqNum"):
         if not _DIGITS.match(value):
-            yield Fault("seq-num", 0, f"SeqNum {value[:40]!r} is no number", WARNING)
+            yield Fault("seq-num", 0, f"SeqNum {value[:40]!r} is not a number", WARNING)
 
 
 def is_pub_time(value: str) -> bool:
@@ -299,8 +306,8 @@ def is_pub_time(value: str) -> bool:
 
 
 def check_sequence(commands: Iterable[Command]) -> list[Fault]:
-    """SeqNum "must be incremented by 1 with each publication": a warning for each step that is
-    another, by topic.
+    """SeqNum "must be incremented by 1 with each publication": a warning, by topic, for each step
+    that is not 1.
 
     The same number again is a repetition (delivery is at least once), not a fault.
     """

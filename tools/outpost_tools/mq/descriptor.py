@@ -1,7 +1,7 @@
-"""The MQMD fields that belong to a command message: half of the contract, and not in the message's
-bytes.
+"""The MQMD fields that belong to a command message: half of the contract, but not part of the
+message's bytes.
 
-As JSON they have IBM's names; MsgId and CorrelId are 48 hex digits, Format has its 8 characters.
+In JSON they have IBM's names; MsgId and CorrelId are 48 hex digits, Format has its 8 characters.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Descriptor:
     encoding: int = BIG_ENDIAN
     ccsid: int = 1208
     format: str = FORMAT_RFH2
-    priority: int = -1  # as the queue has it
+    priority: int = -1  # the queue's default
     persistence: int = PERSISTENT
     msg_id: bytes = NO_ID
     correl_id: bytes = NO_ID
@@ -65,13 +65,11 @@ class Descriptor:
 
 
 def from_json(record: Any) -> Descriptor:
-    """Raises MqError for unknown fields and wrong types; absent ones take their default."""
+    """Raises MqError for unknown fields and wrong types; missing fields get their defaults."""
     attributes = {name: attribute for attribute, name in _NAMES.items()}
     if not isinstance(record, dict) or not record.keys() <= attributes.keys():
         known = ", ".join(attributes)
-        raise MqError(
-            "descriptor", 2334, f"md: an object with none but these fields is due: {known}"
-        )
+        raise MqError("descriptor", 2334, f"md: expected an object with only these fields: {known}")
     kinds = {field.name: field.type for field in fields(Descriptor)}
     return Descriptor(
         **{
@@ -98,4 +96,4 @@ def _value(name: str, value: Any, kind: str) -> Any:
         "str": "a string of at most 48 characters",
         "bytes": "48 hex digits",
     }[kind]
-    raise MqError("descriptor", 2334, f"md: {name} is {value!r}; {wanted} is due")
+    raise MqError("descriptor", 2334, f"md: {name} is {value!r}; expected {wanted}")

@@ -12,7 +12,7 @@ from outpost_tools.mq.reasons import Fault, MqError
 
 
 def report(messages: Iterable[Outgoing | MqError]) -> tuple[list[str], bool]:
-    """A line for each fault, and whether one of a message is an error."""
+    """A line for each fault, and whether a message has an error."""
     lines, commands, has_errors = [], [], False
     for number, outgoing in enumerate(messages, 1):
         is_read = not isinstance(outgoing, MqError)
@@ -32,5 +32,5 @@ def _faults(outgoing: Outgoing, commands: list[psc.Command]) -> list[Fault]:
         try:
             commands.append(psc.read(folder.text))
         except MqError:
-            continue  # another folder, or check() says what is wrong with it
+            continue  # it is another folder, or check() reports its fault
     return check(message, outgoing.md)

@@ -1,9 +1,9 @@
 """One folder of NameValueData: the XML that MQ uses, read and written.
 
-Elements, attributes, text, comments, the five named character references and numeric ones.
-Everything else of XML is refused by name: DTD, CDATA sections, processing instructions. Nothing is
-expanded, nothing is fetched, there is no recursion, and the number of elements and their depth are
-limited, so memory is bounded by the length of the text.
+Supported are elements, attributes, text, comments, the five named character references and numeric
+ones. Everything else in XML is refused by name: DTD, CDATA sections, processing instructions.
+Nothing is expanded or fetched, there is no recursion, and the number of elements and their depth
+are limited, so memory is bounded by the length of the text.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from dataclasses import dataclass, field
 
 from outpost_tools.mq.reasons import MqError
 
-MAX_ELEMENTS = 20_000  # in one folder; a command has some ten
+MAX_ELEMENTS = 20_000  # in one folder; a command has about ten
 MAX_DEPTH = 32  # psc has 2, pscr 3
 
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _REFERENCE = re.compile(r"&(?:#([0-9]{1,7});|#x([0-9A-Fa-f]{1,6});|([A-Za-z]{1,8});)?")
 _NAME = r"[^\W\d][\w.:-]*"
-# An attribute value holds no '<', so one pattern reads a whole tag. Each part ends where the next
-# begins, so giving back a character fails at once: linear time. (No possessive quantifiers: Python
-# 3.11.2 matches wrongly with them.)
+# An attribute value contains no '<', so one pattern reads a whole tag. Each part ends where the
+# next begins, so backtracking by a character fails at once: linear time. (No possessive
+# quantifiers: Python 3.11.2 matches them incorrectly.)
 _TAG = re.compile(rf"""<(/?)({_NAME})((?:\s+{_NAME}\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(/?)>""")
 _ATTRIBUTE = re.compile(rf"""({_NAME})\s*=\s*("[^"]*"|'[^']*')""")
-# XML 1.0 section 2.2: what may not stand in a document. Surrogates cannot come out of a strict
-# decoder.
+# XML 1.0 section 2.2: characters that a document must not contain. Surrogates cannot come out of a
+# strict decoder.
 _ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _BLANK = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """`text` is all character data directly inside, references resolved.
+    """`text` is all character data directly inside, with references resolved.
 
-    `span` is where it stood in the text, `raw` how it is to be written (both only for elements that
-    were read).
+    `span` is its place in the text that was read, `raw` the text to write for it (both only for
+    elements that were read).
     """
 
     name: str
@@ -56,7 +56,7 @@ class Element:
 
 
 class _Open:
-    """An element whose end tag has not come yet."""
+    """An element whose end tag has not been read yet."""
 
     def __init__(self, name: str, attributes: tuple[tuple[str, str], ...], begin: int) -> None:
         self.name = name
@@ -78,12 +78,12 @@ def parse(text: str) -> Element:
     """
     illegal = _ILLEGAL.search(text)
     if illegal:
-        raise _error("character", f"U+{ord(illegal[0]):04X} may not stand in XML", illegal.start())
+        raise _error("character", f"U+{ord(illegal[0]):04X} is not allowed in XML", illegal.start())
     return _Reader(text).root()
 
 
 class _Reader:
-    """A loop over tags, comments and the text between them, with a list of what is open."""
+    """A loop over tags, comments and the text between them, with a list of open elements."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -101,7 +101,7 @@ class _Reader:
         if self._open:
             raise _error("end-tag-missing", f"</{self._open[-1].name}> is missing", at)
         if self._root is None:
-            raise _error("folder-empty", "no folder: an element is needed", at)
+            raise _error("folder-empty", "not a folder: an element is needed", at)
         return self._root
 
     def _characters(self, begin: int, end: int) -> None:
@@ -115,7 +115,7 @@ class _Reader:
             raise _error("text-outside", f"text {where}: {raw.strip(_BLANK)[:20]!r}", begin)
 
     def _markup(self, at: int) -> int:
-        """Deal with what begins with '<' at `at`; where the next thing begins."""
+        """Process the markup that begins with '<' at `at`; returns where the next part begins."""
         if self._text.startswith("<!--", at):
             return self._comment(at)
         for mark, name in (("<![CDATA[", "cdata"), ("<!", "dtd"), ("<?", "processing-instruction")):
@@ -158,7 +158,7 @@ class _Reader:
         name = tag[2]
         if not self._open or self._open[-1].name != name or tag[3] or tag[4]:
             wanted = f"</{self._open[-1].name}>" if self._open else "no end tag"
-            raise _error("end-tag", f"{tag[0][:40]!r} where {wanted} is due", tag.start())
+            raise _error("end-tag", f"{tag[0][:40]!r} where {wanted} is expected", tag.start())
         self._close(tag.end())
 
     def _close(self, end: int) -> None:
@@ -199,14 +199,14 @@ def _resolve(match: re.Match[str], at: int) -> str:
     number = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else -1
     if number < 0 or number > 0x10FFFF or 0xD800 <= number < 0xE000 or _ILLEGAL.match(chr(number)):
         raise _error(
-            "reference", f"{match[0]!r} is no character: write '&' as &amp;", at + match.start()
+            "reference", f"{match[0]!r} is not a character: write '&' as &amp;", at + match.start()
         )
     return chr(number)
 
 
 def escape(text: str, *, quotes: bool = False) -> str:
-    """`& < >` as references, and quotes in attributes; tab, CR and LF as numbers, since XML readers
-    normalise them."""
+    """Writes `& < >` as references, also quotes in attributes, and tab, CR and LF as numbers,
+    because XML readers normalise them."""
     illegal = _ILLEGAL.search(text)
     if illegal or any("\ud800" <= c <= "\udfff" for c in text):
         code = f"U+{ord(illegal[0]):04X}" if illegal else "half a surrogate pair"
@@ -218,7 +218,7 @@ def escape(text: str, *, quotes: bool = False) -> str:
 
 
 def write(element: Element) -> str:
-    """Compact text: no blanks between tags. Raises MqError for what XML cannot hold."""
+    """Compact text: no blanks between tags. Raises MqError for characters that XML cannot hold."""
     pieces: list[str] = []
     waiting: list[Element | str] = [element]
     while waiting:
@@ -238,10 +238,10 @@ def write(element: Element) -> str:
 
 
 def start(element: Element) -> str:
-    """Name and attributes, as in a start tag. Raises MqError for a name that is none."""
+    """Name and attributes, as in a start tag. Raises MqError for an invalid name."""
     for name in (element.name, *(name for name, _ in element.attributes)):
         if not re.fullmatch(_NAME, name):
-            raise MqError("element-name", 2335, f"{name!r} is no name for an element or attribute")
+            raise MqError("element-name", 2335, f"{name!r} is not an element's or attribute's name")
     return element.name + "".join(
         f' {name}="{escape(value, quotes=True)}"' for name, value in element.attributes
     )

@@ -1,5 +1,5 @@
-"""What `outpost mq` reads and prints: message bytes, their hex digits, or JSON lines with queue and
-MQMD."""
+"""The forms that `outpost mq` reads and prints: message bytes, their hex digits, or JSON lines with
+queue and MQMD."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_file(name: str) -> bytes:
 
 
 def read_messages(name: str, form: str, encoding: int) -> list[Outgoing | MqError]:
-    """The messages in a file, one at least. Raises ToolError."""
+    """The messages in a file, at least one. Raises ToolError."""
     found = list(messages(read_file(name), form, encoding))
     if not found:
         raise ToolError(f"{name}: no message in it")
@@ -40,7 +40,7 @@ def read_messages(name: str, form: str, encoding: int) -> list[Outgoing | MqErro
 
 
 def messages(data: bytes, form: str, encoding: int) -> Iterator[Outgoing | MqError]:
-    """The messages in `data`; `auto` looks at it.
+    """The messages in `data`; `auto` guesses the form.
 
     Bytes and hex have no MQMD, so its Encoding is an argument.
     """
@@ -70,7 +70,7 @@ def _guess(data: bytes) -> str:
 
 
 def write(message: Outgoing, form: str) -> bytes:
-    """In one of FORMS."""
+    """The message in one of FORMS."""
     if form == "raw":
         return message.data
     text = message.data.hex() if form == "hex" else json.dumps(storage.to_json(message))

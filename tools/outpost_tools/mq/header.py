@@ -5,11 +5,11 @@
        28  Flags           32 NameValueCCSID   36 (NameValueLength, NameValueData) 0..n times
 
 StrucLength is a multiple of 4 and counts all folders, not the body. Encoding, CodedCharSetId and
-Format are about what FOLLOWS this header.
+Format describe what FOLLOWS this header.
 
 The byte order of a header's own integers, and of UTF-16 NameValueData, comes from what PRECEDES it:
-the Encoding of the MQMD or of the header before. After a header with Format "MQHRF2  " another one
-follows; anything else is body.
+the Encoding of the MQMD or of the preceding header. After a header with Format "MQHRF2  " another
+header follows; anything else is the body.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One MQRFH2. `encoding`, `ccsid` and `format` are about what follows it."""
+    """One MQRFH2. `encoding`, `ccsid` and `format` describe what follows it."""
 
     folders: tuple[Folder, ...] = ()
     encoding: int = BIG_ENDIAN
@@ -113,9 +113,9 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Headers in order, and what follows them.
+    """Headers in order, and the body after them.
 
-    `encoding` is the MQMD's: it is the first header's byte order.
+    `encoding` is the MQMD's: it gives the first header's byte order.
     """
 
     headers: tuple[Header, ...] = field(default=())
@@ -123,7 +123,7 @@ class Message:
     encoding: int = BIG_ENDIAN
 
     def folders(self) -> list[Folder]:
-        """Of all headers, in order."""
+        """The folders of all headers, in order."""
         return [folder for header in self.headers for folder in header.folders]
 
 
@@ -140,13 +140,14 @@ def make_folder(text: str, *, name_value_ccsid: int = 1208, encoding: int = BIG_
 
 
 def _refuse_unsupported(text: str) -> None:
-    """What MQ's reader cannot take, in any of the four CCSIDs."""
+    """Raises MqError for characters that MQ cannot read, in any of the four CCSIDs."""
     for character in text:
         if character > "\uffff" or "\ud800" <= character <= "\udfff" or character == "\0":
             raise MqError(
                 "character",
                 2335,
-                f"U+{ord(character):04X} cannot stand in NameValueData: MQ takes U+0001 to U+FFFF",
+                f"U+{ord(character):04X} is not allowed in NameValueData: MQ takes U+0001 to "
+                "U+FFFF",
             )
 
 
@@ -169,7 +170,7 @@ def pad_format(text: str) -> bytes:
 def build(message: Message) -> bytes:
     """The message's bytes.
 
-    Raises MqError for a message that contradicts itself, so that it could not be read back.
+    Raises MqError for a message that contradicts itself and could not be read back.
     """
     pieces, encoding = [], message.encoding
     for index, header in enumerate(message.headers):
@@ -195,7 +196,7 @@ def _pack(header: Header, encoding: int) -> bytes:
         if folder.codec != codec or len(folder.data) % 4:
             text = (
                 f"a folder of {len(folder.data)} bytes in {folder.codec}; a multiple of 4 in "
-                f"{codec} is due"
+                f"{codec} is required"
             )
             raise MqError("folder-codec", 2335, text)
         pieces += [struct.pack(f"{order}i", len(folder.data)), folder.data]
@@ -205,14 +206,14 @@ def _pack(header: Header, encoding: int) -> bytes:
 def parse(data: bytes, *, encoding: int = BIG_ENDIAN, format: str = FORMAT_RFH2) -> Message:
     """The message in `data`, whose MQMD had this Encoding and Format.
 
-    Raises MqError; folders' text is not read yet.
+    Raises MqError; does not read the folders' text yet.
     """
     if len(data) > MAX_MESSAGE_BYTES:
         raise MqError(
             "message-length", 2030, f"{len(data)} bytes; a message has at most {MAX_MESSAGE_BYTES}"
         )
     headers, offset, preceding = [], 0, encoding
-    while format.rstrip(" ") == FORMAT_RFH2:  # not every blank: a form feed is another format
+    while format.rstrip(" ") == FORMAT_RFH2:  # only blanks: with a form feed it is another format
         header = _unpack(data, offset, preceding)
         headers.append(header)
         offset += header.length
@@ -236,7 +237,7 @@ def _unpack(data: bytes, offset: int, encoding: int) -> Header:
     _check_version(version, offset, big)
     if length < FIXED_BYTES or length % 4 or offset + length > len(data):
         text = (
-            f"StrucLength {length}: no multiple of 4 from {FIXED_BYTES} to the "
+            f"StrucLength {length}: not a multiple of 4 from {FIXED_BYTES} to the "
             f"{len(data) - offset} that are there"
         )
         raise MqError("struc-length", 2334, text)
@@ -266,7 +267,8 @@ def _pairs(data: bytes, at: int, end: int, codec: str, length_format: str) -> It
         at += 4
         if length < 0 or length % 4 or at + length > end:
             text = (
-                f"NameValueLength {length}: no multiple of 4 from 0 to the {end - at} that are left"
+                f"NameValueLength {length}: not a multiple of 4 from 0 to the {end - at} that are "
+                "left"
             )
             raise MqError("name-value-length", 2334, text)
         yield Folder(data[at : at + length], codec)

@@ -1,10 +1,10 @@
-"""A live put through IBM's `ibmmq`: under syncpoint, one commit a batch. The only module that knows
-`ibmmq`.
+"""A live put through IBM's `ibmmq`: under syncpoint, one commit per batch. The only module that
+uses `ibmmq`.
 
-`ibmmq` needs IBM's client library, so it is imported only when a put is asked for. Order of things:
-put all, commit, and only then may the caller acknowledge. Any failure: back out what can be backed
-out, and the batch is tried again (when the commit's answer was lost, messages may be there twice:
-at least once).
+`ibmmq` needs IBM's client library, so it is imported only when a put is asked for. The order: put
+all messages, commit, and only then may the caller acknowledge. After any failure we back out what
+we can, and the batch is retried. If the commit's answer was lost, messages may be there twice (at
+least once).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from outpost_tools.mq.mapping import Outgoing
 from outpost_tools.mq.reasons import MqError
 from outpost_tools.mq.storage import SinkError, Unputtable
 
-# The message itself is the reason; no later try will help: MQRC_DATA_LENGTH_ERROR,
+# The message itself is the reason, so a retry cannot help: MQRC_DATA_LENGTH_ERROR,
 # MSG_TOO_BIG_FOR_Q, _Q_MGR, _CHANNEL.
 _NEVER = (2010, 2030, 2031, 2218)
 _TOO_BIG = 2030
@@ -29,8 +29,8 @@ _TOO_BIG = 2030
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """`channel` and `address` ("host(1414)") for a client connection; both empty: bindings, or
-    MQSERVER and the CCDT."""
+    """`channel` and `address` ("host(1414)") for a client connection; if both are empty: bindings,
+    or MQSERVER and the CCDT."""
 
     queue_manager: str
     channel: str = ""
@@ -52,7 +52,7 @@ def load() -> Any:
         raise ToolError(
             f"ibmmq is not installed; run: {needs.install('mq')}; and IBM's MQ client"
         ) from None
-    except (ImportError, OSError) as error:  # the loader does not find libmqm
+    except (ImportError, OSError) as error:  # the loader cannot find libmqm
         raise ToolError(
             f"IBM's MQ client cannot be loaded ({error}); install it, or set LD_LIBRARY_PATH to it"
         ) from None
@@ -60,7 +60,7 @@ def load() -> Any:
 
 
 class QueueManager:
-    """A sink. Connects at the first put, and again after any failure."""
+    """A sink. Connects at the first put, and reconnects after any failure."""
 
     def __init__(self, connection: Connection) -> None:
         self._mq = load()
@@ -69,9 +69,9 @@ class QueueManager:
         self._queues: dict[str, Any] = {}
 
     def put(self, messages: Sequence[Outgoing]) -> None:
-        """All of them put and committed.
+        """Put and commit all of them.
 
-        Raises SinkError or Unputtable; then nothing of the batch was committed.
+        Raises SinkError or Unputtable; nothing of the batch was then committed.
         """
         done = 0
         try:
@@ -91,8 +91,8 @@ class QueueManager:
         self._disconnect()
 
     def _commit(self) -> None:
-        """Any completion code but OK means that the unit of work was backed out, or that nobody
-        knows yet."""
+        """Any completion code but OK means that the unit of work was backed out, or that its
+        outcome is not known yet."""
         try:
             self._manager.commit()
         except self._mq.Error as error:
@@ -136,7 +136,7 @@ class QueueManager:
         try:
             queue.put(message.data, self._descriptor(message), options)
         except self._mq.MQMIError as error:
-            if error.comp != constants.MQCC_WARNING:  # a warning: it was put
+            if error.comp != constants.MQCC_WARNING:  # with a warning, the message was put
                 raise
 
     def _descriptor(self, message: Outgoing) -> Any:
@@ -156,14 +156,14 @@ class QueueManager:
         )
 
     def _give_up(self) -> None:
-        """Back out, and drop the connection: after an error its handles may be worth nothing."""
+        """Back out, and drop the connection: after an error its handles may be invalid."""
         if self._manager is not None:
             with contextlib.suppress(self._mq.Error):
                 self._manager.backout()
         self._disconnect()
 
     def _disconnect(self) -> None:
-        """MQDISC commits a unit of work that is open: so backout() comes before it, always."""
+        """MQDISC commits an open unit of work, so backout() must come before it."""
         manager, self._manager = self._manager, None
         queues, self._queues = self._queues, {}
         for close in [

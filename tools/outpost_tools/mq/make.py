@@ -1,4 +1,4 @@
-"""From the arguments of `outpost mq build` to a command message."""
+"""Builds a command message from the arguments of `outpost mq build`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make(args: argparse.Namespace) -> Outgoing:
         try:
             body = args.text.encode()
         except UnicodeEncodeError:
-            raise ToolError("--text: no UTF-8; give such bytes by --body FILE") from None
+            raise ToolError("--text: not UTF-8; pass such bytes with --body FILE") from None
     md = Descriptor(
         msg_type=REQUEST if args.request else DATAGRAM,
         encoding=ENCODINGS[args.encoding],

@@ -4,12 +4,12 @@
     RETAIN           <PubOpt>RetainPub</PubOpt>
     QoS              MQMD.Persistence: 0 not persistent, 1 and 2 persistent
     payload          body, untouched; Format blank
-    RETAIN, empty    refused, or DeletePub when asked for: MQ does not document that an empty
+    RETAIN, empty    refused, or DeletePub if asked for: MQ does not document that an empty
                      publication clears
 
-SeqNum and PubTime come from an Outpost message when asked for. QoS 1 or 2, and DUP, have no place
-in MQ; `usr` puts them into `<usr>` (mqttQos, mqttDup: our names), and then the way back yields the
-same packet. Its packet identifier belongs to one connection and is not kept. Raises MqError for
+SeqNum and PubTime are taken from an Outpost message if asked for. MQ has no place for QoS 1 or 2
+and DUP. `usr` puts them into `<usr>` (mqttQos, mqttDup: our names), and then the way back yields
+the same packet. The packet identifier belongs to one connection and is not kept. Raises MqError for
 what MQ cannot hold; `tools/MQ.md` has the list.
 """
 
@@ -39,13 +39,13 @@ from outpost_tools.mq.reasons import MqError
 DEFAULT_QUEUE = "SYSTEM.BROKER.DEFAULT.STREAM"
 USR_QOS = "mqttQos"
 USR_DUP = "mqttDup"
-# Properties that an MQTT packet has no place for; RetainPub has one.
+# Properties for which an MQTT packet has no place; it has one for RetainPub.
 _NO_PLACE = ("SubPoint", "PubTime", "SeqNum", "QMgrName", "QName")
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What a PUBLISH packet says. `topic` is its bytes: they may be no UTF-8."""
+    """The contents of a PUBLISH packet. `topic` is its bytes: they may not be valid UTF-8."""
 
     topic: bytes
     payload: bytes
@@ -73,7 +73,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message, ready to be put: its queue, its MQMD and its bytes."""
+    """A message that is ready to be put: its queue, its MQMD and its bytes."""
 
     queue: str
     md: Descriptor
@@ -111,7 +111,7 @@ def encode(
 
 
 def decode_topic(topic: bytes) -> str:
-    """Raises MqError when it is no UTF-8 (MQTT 3.1.1 section 1.5.3 asks for it)."""
+    """Raises MqError when it is not UTF-8 (required by MQTT 3.1.1 section 1.5.3)."""
     try:
         return topic.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -141,7 +141,7 @@ def _command(publication: Publication, topic: str, options: Options, received_ms
 
 
 def _outpost_message(publication: Publication, topic: str) -> outpost.Message | None:
-    """None for what is no message of ours: it has neither a sequence number nor a time."""
+    """None if it is not an Outpost message: it then has neither a sequence number nor a time."""
     try:
         return outpost.decode(topic, publication.payload)
     except outpost.Malformed:
@@ -149,7 +149,7 @@ def _outpost_message(publication: Publication, topic: str) -> outpost.Message | 
 
 
 def _pub_time(reading: outpost.Message | None, wanted: str, received_ms: int) -> str | None:
-    """A board whose clock was not set sends no time, and a time is not made up."""
+    """A board whose clock was not set sends no time, and we do not invent one."""
     if wanted == "receive":
         return psc.pub_time(received_ms / 1000)
     if wanted != "reading" or reading is None:
@@ -159,7 +159,7 @@ def _pub_time(reading: outpost.Message | None, wanted: str, received_ms: int) ->
 
 
 def to_mqtt(md: Descriptor, data: bytes) -> tuple[list[Publication], list[str]]:
-    """The PUBLISH packets for one command message, one per Topic, and what had no place in them.
+    """The PUBLISH packets for one command message, one per Topic, and what did not fit into them.
 
     Raises MqError.
     """
@@ -168,10 +168,10 @@ def to_mqtt(md: Descriptor, data: bytes) -> tuple[list[Publication], list[str]]:
     for folder in message.folders():
         texts.setdefault(folder.root().name, folder.text)
     if psc.FOLDER not in texts:
-        raise MqError("psc-missing", 2339, "no <psc> folder: this is no command message")
+        raise MqError("psc-missing", 2339, "no <psc> folder: this is not a command message")
     command = psc.read(texts.pop(psc.FOLDER))
     if command.name not in (psc.PUBLISH, psc.DELETE):
-        raise MqError("command-other", 2336, f"Command {command.name!r} is no publication")
+        raise MqError("command-other", 2336, f"Command {command.name!r} is not a publication")
     if not command.topics:
         raise MqError("topic-missing", 2339, "no <Topic>: it must be specified")
     usr = xml.parse(texts.pop("usr")) if "usr" in texts else xml.Element("usr")
@@ -191,13 +191,13 @@ def to_mqtt(md: Descriptor, data: bytes) -> tuple[list[Publication], list[str]]:
 
 
 def _mqtt_topic(topic: str) -> bytes:
-    """MQTT allows a topic what MQ allows it, but not more than 65,535 bytes. Raises MqError."""
+    """MQTT allows every topic that MQ allows, up to 65,535 bytes. Raises MqError."""
     refuse(fault for fault in check_topic(topic) if fault.name != "topic-system")
     return topic.encode("utf-8")
 
 
 def _quality(usr: xml.Element, md: Descriptor) -> tuple[int, bool]:
-    """QoS and DUP: ours from `<usr>` when they are there, else QoS by persistence."""
+    """QoS and DUP: ours from `<usr>` if they are there, otherwise QoS from the persistence."""
     qos, dup = usr.values(USR_QOS), usr.values(USR_DUP)
     default = 0 if md.persistence == NOT_PERSISTENT else 1
     return int(qos[0]) if qos and qos[0] in ("0", "1", "2") else default, dup[:1] == ["1"]

@@ -1,7 +1,8 @@
 """The command folder `<psc>`: an ordered list of properties, known and unknown.
 
-Order is free in MQ (IBM's own examples differ), so what was read keeps its order; publish() writes
-IBM's usual one. Property names, option names and their case are those of IBM's cmqpsc.h.
+The order is free in MQ (IBM's own examples differ), so commands that were read keep their order;
+publish() writes IBM's usual one. Property names, option names and their case are those of IBM's
+cmqpsc.h.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ DELETE_PROPERTIES = {"Command": False, "Topic": True, "SubPoint": False, "DelOpt
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A `<psc>` folder. Values are not checked here: outpost_tools.mq.check lists what is wrong."""
+    """A `<psc>` folder. Values are not checked here: outpost_tools.mq.check lists their faults."""
 
     properties: tuple[Element, ...]
 
@@ -59,15 +60,15 @@ class Command:
 
     @property
     def options(self) -> list[str]:
-        """The publication options that count: None is ignored beside others, and says nothing
-        alone."""
+        """The publication options that have an effect: None is ignored beside others, and alone it
+        means no option."""
         return [option for option in self.values("PubOpt") if option != NONE]
 
     def values(self, name: str) -> list[str]:
         return [element.text for element in self.properties if element.name == name]
 
     def first(self, name: str) -> str | None:
-        """The first value of a property, None when it is not there."""
+        """The first value of a property, None when it is missing."""
         return next(iter(self.values(name)), None)
 
     def with_properties(self, properties: Iterable[Element]) -> Command:
@@ -82,7 +83,7 @@ class Command:
 
 
 def read(text: str) -> Command:
-    """The command in a folder's text; what is not a known property keeps its text verbatim.
+    """The command in a folder's text; anything but a known property keeps its text verbatim.
 
     Raises MqError.
     """
@@ -107,7 +108,7 @@ def publish(
     q_mgr_name: str | None = None,
     q_name: str | None = None,
 ) -> Command:
-    """A Publish command in IBM's usual order. What is None is left out."""
+    """A Publish command in IBM's usual order, without the properties that are None."""
     values = [("Command", PUBLISH)]
     values += [("Topic", topic) for topic in topics]
     values += [("SubPoint", sub_point)] if sub_point is not None else []
@@ -128,7 +129,7 @@ def delete(topics: Sequence[str], *, local: bool = False) -> Command:
 
 
 def pub_time(seconds: float) -> str:
-    """YYYYMMDDHHMMSSTH, Universal Time, of seconds since 1970; hundredths are cut, not rounded.
+    """Seconds since 1970 as YYYYMMDDHHMMSSTH, Universal Time; truncated to hundredths.
 
     Raises MqError.
     """
@@ -138,7 +139,7 @@ def pub_time(seconds: float) -> str:
         moment = datetime.datetime.fromtimestamp(hundredths // 100, datetime.UTC)
     except (ValueError, OverflowError, OSError):
         raise MqError(
-            "pub-time", 0, f"{seconds!r} seconds since 1970 is no time of the years 1 to 9999"
+            "pub-time", 0, f"{seconds!r} seconds since 1970 is not a time in the years 1 to 9999"
         ) from None
     return f"{moment.year:04}{moment:%m%d%H%M%S}{hundredths % 100:02}"
 

@@ -42,7 +42,7 @@ class Response:
     problems: tuple[Problem, ...] = ()
 
     def refused_topics(self) -> list[str]:
-        """The topics that were not published for want of authority."""
+        """The topics that were not published for lack of authority."""
         refused = [problem for problem in self.problems if problem.reason == 3081]
         return [
             element.text
@@ -69,7 +69,7 @@ def partly_authorised(topics: Sequence[str]) -> Response:
 def read(text: str) -> Response:
     """The response in a folder's text.
 
-    Raises MqError (2334) for what a queue manager would not write.
+    Raises MqError (2334) for anything that a queue manager would not write.
     """
     root = xml.parse(text)
     if root.name != FOLDER:
@@ -77,7 +77,7 @@ def read(text: str) -> Response:
     completions = root.values("Completion")
     if len(completions) != 1 or completions[0] not in (OK, WARNING, ERROR):
         raise MqError(
-            "pscr-completion", 2334, f"Completion {completions}: one of ok, warning, error is due"
+            "pscr-completion", 2334, f"Completion {completions}: expected one of ok, warning, error"
         )
     problems = tuple(_problem(child) for child in root.children if child.name == "Response")
     if (completions[0] == OK and problems) or (completions[0] == ERROR and len(problems) != 1):
@@ -92,14 +92,14 @@ def read(text: str) -> Response:
 def _problem(element: Element) -> Problem:
     reasons = element.values("Reason")
     if len(reasons) != 1 or not (reasons[0] == "????" or _NUMBER.match(reasons[0])):
-        raise MqError("pscr-reason", 2334, f"Reason {reasons}: one number, or ????, is due")
+        raise MqError("pscr-reason", 2334, f"Reason {reasons}: expected one number, or ????")
     rest = tuple(child for child in element.children if child.name != "Reason")
     return Problem(None if reasons[0] == "????" else int(reasons[0]), rest)
 
 
 def reply(response: Response, command: str | None, md: Descriptor) -> tuple[Descriptor, bytes]:
-    """The message that answers a command (the text of its `<psc>`) which came with `md`: no body,
-    CorrelId = its MsgId."""
+    """The reply to a command (the text of its `<psc>`) that came with `md`: no body, CorrelId = its
+    MsgId."""
     texts = [xml.write(response.element())]
     if response.completion != OK and command is not None:
         texts.append(command)

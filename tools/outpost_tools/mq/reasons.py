@@ -1,5 +1,5 @@
 """IBM's reason codes for publish/subscribe commands, and the two forms of a fault: Fault (a
-record), MqError (raised).
+record) and MqError (raised).
 
 Numbers and names are those of IBM's cmqc.h and cmqcfc.h.
 """
@@ -54,7 +54,7 @@ MNEMONICS = {
     3309: "MQRCCF_SUBSCRIPTION_POINT_ERR",
 }
 
-ERROR = "error"  # a queue manager would refuse it, or nobody could read it
+ERROR = "error"  # a queue manager would refuse it, or no reader could read it
 WARNING = "warning"  # a queue manager does not check it, or is not documented to
 
 
@@ -65,7 +65,7 @@ def mnemonic(reason: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong.
+    """A single fault.
 
     `name` is stable (`topic-wildcard`); `reason` is IBM's, 0 where IBM has none.
     """
@@ -85,7 +85,7 @@ class Fault:
 
 
 class MqError(ValueError):
-    """Bytes or values that are no Publish command message; `fault` names what is wrong."""
+    """Bytes or values that are not a Publish command message; `fault` names the cause."""
 
     def __init__(self, name: str, reason: int, text: str) -> None:
         self.fault = Fault(name, reason, text)

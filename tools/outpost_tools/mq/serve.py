@@ -1,4 +1,4 @@
-"""From the arguments of `outpost mq bridge`, checked, to a running bridge."""
+"""Runs a bridge from the checked arguments of `outpost mq bridge`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _options(args: argparse.Namespace) -> Options:
 
 
 def _folder(args: argparse.Namespace) -> Path:
-    """Where refused messages and the position go by default."""
+    """The default folder for refused messages and the position."""
     if args.lines is not None:
         return args.lines.parent
     return args.files if args.files is not None else Path(".")
@@ -68,7 +68,7 @@ def _position(args: argparse.Namespace) -> Path:
 
 
 def _check_files(args: argparse.Namespace) -> None:
-    """One would be written over another. Raises ToolError."""
+    """Two outputs in one file would overwrite each other. Raises ToolError."""
     files = {"--lines": args.lines, "--refused": _refused(args)}
     if args.segments is not None:
         files["--position"] = _position(args)

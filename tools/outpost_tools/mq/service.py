@@ -32,7 +32,7 @@ _USR_NAME = re.compile(r"[^\W\d][\w$]*\Z")
 
 
 def mcd(domain: str, *, set: str = "", type: str = "", fmt: str = "") -> Element:
-    """`<mcd>`; empty ones are left out."""
+    """`<mcd>` without the empty values."""
     values = {"Msd": domain, "Set": set, "Type": type, "Fmt": fmt}
     return Element(
         "mcd", children=tuple(Element(name, value) for name, value in values.items() if value)
@@ -55,7 +55,7 @@ def _value(name: str, value: str | int | bool) -> Element:
 
 
 def check_mcd(root: Element) -> Iterator[Fault]:
-    """Warnings only: a queue manager forwards `<mcd>` as it is."""
+    """Warnings only: a queue manager forwards `<mcd>` unchanged."""
     names = [child.name for child in root.children]
     for name in sorted(set(names) - set(_MCD)):
         yield Fault("mcd-unknown", 0, f"<{name}> in <mcd>; known: {', '.join(_MCD)}", WARNING)
@@ -85,7 +85,9 @@ def check_usr(root: Element) -> Iterator[Fault]:
                 f"{child.name!r}: no '.', ':' or '-', not JMS…, no word of a selector",
             )
         if child.children:
-            yield Fault("usr-nested", 2335, f"<{child.name}> holds elements; <usr> has one level")
+            yield Fault(
+                "usr-nested", 2335, f"<{child.name}> contains elements; <usr> has one level"
+            )
         if child.type not in _TYPES:
             yield Fault(
                 "usr-type",

@@ -1,10 +1,9 @@
-"""Where publications come from: an MQTT subscription with acknowledgement by hand, or the
+"""Where publications come from: an MQTT subscription with manual acknowledgement, or the
 collector's segments.
 
-MQTT 5 is asked for because of one option, Retain As Published: an MQTT 3.1.1 server clears RETAIN
-in what it forwards to a subscription that is already there, so that a bridge could not tell which
-publications are to be retained. QoS 1 and not 2: paho takes a QoS 2 message over (PUBREC) before
-anyone could make it durable.
+We use MQTT 5 for one option, Retain As Published: an MQTT 3.1.1 server clears RETAIN in what it
+forwards to an existing subscription, so a bridge could not tell which publications to retain. QoS 1
+and not 2: paho takes over a QoS 2 message (PUBREC) before anyone could make it durable.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Subscription(MessageConnection[Incoming]):
         self._filters = list(filters)
 
     def ack(self, received: Sequence[Incoming]) -> None:
-        """PUBACK for those of this connection; the broker sends the others again."""
+        """PUBACK for those of this connection; the broker retransmits the others."""
         if self.connected:
             due = [incoming.token for incoming in received if incoming.publication.qos == 1]
             self._client.ack_all(
@@ -72,7 +71,7 @@ class Subscription(MessageConnection[Incoming]):
 
     def _subscribe(self, client: mqtt.Client) -> None:
         if self._version == mqtt.MQTTv5:
-            # Retained messages once, when the subscription is made: sent again they would come
+            # Retained messages once, when the subscription is made: sent again, they would arrive
             # after newer ones.
             options = SubscribeOptions(
                 qos=1,
@@ -106,8 +105,9 @@ class Subscription(MessageConnection[Incoming]):
 
 
 class Segments:
-    """The sealed segments of one collector, in order; `position` is a file that remembers how far
-    we have put, and how that segment begins: no other log's does, since it has times.
+    """The sealed segments of one collector, in order. The file `position` stores how far we have
+    put, and a checksum of the beginning of that segment. It contains times, so no other log's
+    segment begins the same way.
 
     The collector subscribes with QoS 1 and does not store a packet's QoS: 1 is assumed.
     """
@@ -120,8 +120,8 @@ class Segments:
         self._position = position
         self._follow = follow
         self._at, self._begins = _read_position(position)
-        self._loaded = (-1, b"")  # number and bytes of the segment that is being read
-        self._told = -1  # the last number of which was said that others before it are missing
+        self._loaded = (-1, b"")  # number and bytes of the segment that we are reading
+        self._told = -1  # up to this number, missing segments were reported
         self.is_finished = False
 
     def take(self, wait_s: float) -> list[Incoming]:
@@ -145,7 +145,7 @@ class Segments:
         return []
 
     def ack(self, received: Sequence[Incoming]) -> None:
-        """Remember the place; durable before it returns."""
+        """Store the position; durable before it returns."""
         self._at = received[-1].token
         if self._loaded[0] == self._at[0]:
             self._begins = _beginning(self._loaded[1])
@@ -163,14 +163,14 @@ class Segments:
         """Nothing to close."""
 
     def _tell_missing(self, first: int, number: int) -> None:
-        """Of segments from `first` up to before `number`, once: `outpost pipeline prune` knows
-        nothing of us."""
+        """Report missing segments, from `first` to the one before `number`, once: `outpost pipeline
+        prune` does not know about us."""
         if first >= number or number <= self._told:
             return
         self._told = number
         print(
-            f"mq bridge: {self._directory}: segments {first} to {number - 1} are not there any "
-            "more; what was in them was not put",
+            f"mq bridge: {self._directory}: segments {first} to {number - 1} are no longer there; "
+            "their messages were not put",
             file=sys.stderr,
             flush=True,
         )
@@ -184,23 +184,23 @@ class Segments:
 
     def _not_ours(self, why: str) -> ToolError:
         return ToolError(
-            f"{self._position} is of another log than {self._directory}: {why}; give this log a "
-            "file of its own with --position"
+            f"{self._position} belongs to another log than {self._directory}: {why}; give this log "
+            "a file of its own with --position"
         )
 
     def _frames(self, path: Path, number: int, begin: int) -> list[Incoming]:
-        """From `begin` on; what is damaged comes as something that must be refused, which keeps a
-        copy. Raises ToolError for a file that is no segment."""
+        """From `begin` on. Damaged bytes are returned as publications to refuse, which keeps a copy
+        of them. Raises ToolError for a file that is not a segment."""
         try:
             if self._loaded[0] != number:
                 self._loaded = number, path.read_bytes()
-        except FileNotFoundError:  # deleted since it was listed; the next look tells it
+        except FileNotFoundError:  # deleted since it was listed; the next take() reports it
             return []
         except OSError as error:
             raise ToolError(f"{path}: {error.strerror}") from None
         data = self._loaded[1]
         if number == self._at[0] and self._begins not in (None, _beginning(data)):
-            raise self._not_ours(f"segment {number} began otherwise")
+            raise self._not_ours(f"segment {number} begins differently")
         if begin > len(data):
             return []
         found = segments.Contents(data)
@@ -228,7 +228,7 @@ def _incoming(frame: segments.Frame, number: int) -> Incoming:
 def _damaged(piece: segments.Damage, found: segments.Contents, path: Path, number: int) -> Incoming:
     fault = MqError(DAMAGED, 0, f"{path}: {piece} at byte {piece.begin}")
     packet = Publication(b"", found.data[piece.begin : piece.end], 1, False, False)
-    # Past the end of the file, so that a missing end is not met again.
+    # Past the end of the file, so that a missing end is not reported again.
     end = piece.end + (piece.end == len(found.data))
     return Incoming(packet, 0, (number, end), fault)
 
@@ -242,8 +242,8 @@ def _write_position(path: Path, at: tuple[int, int], begins: int | None) -> None
 
 
 def _read_position(path: Path) -> tuple[tuple[int, int], int | None]:
-    """((segment, offset), how that segment begins; None: not known); the beginning when there is no
-    file. Raises ToolError."""
+    """((segment, offset), checksum of that segment's beginning; None: not known); the first segment
+    when there is no file. Raises ToolError."""
     if not path.exists():
         return (0, len(segments.MAGIC)), None
     try:
@@ -254,5 +254,5 @@ def _read_position(path: Path) -> tuple[tuple[int, int], int | None]:
         return at, begins
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         raise ToolError(
-            f"{path} holds no position; remove it to begin with the first segment"
+            f"{path} contains no position; remove it to begin with the first segment"
         ) from None

@@ -1,10 +1,10 @@
-"""Where messages go when no queue manager is at hand: JSON lines, or a file each. put() returns
-when they are durable.
+"""Where messages go when there is no queue manager: JSON lines, or one file per message. put()
+returns when they are durable.
 
-JSON lines: {"queue", "md", "data"} a message, data in base64. A line without its newline is a torn
-write and is cut at the next start. Files: `000000000001.mq` has the message's bytes,
-`000000000001.md.json` queue and MQMD; the `.mq` gets its name last, so a reader who looks for
-`*.mq` sees whole pairs.
+JSON lines: one {"queue", "md", "data"} per message, data in base64. A line without its newline is a
+torn write and is cut at the next start. Files: `000000000001.mq` has the message's bytes,
+`000000000001.md.json` queue and MQMD. The `.mq` file gets its name last, so a reader that looks for
+`*.mq` sees only complete pairs.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _OURS = re.compile("[0-9]{12}")  # the name of a message
 
 
 class SinkError(Exception):
-    """Nothing of the batch was put; it can be tried again."""
+    """Nothing of the batch was put; it can be retried."""
 
 
 class Unputtable(Exception):
-    """Message `index` of the batch will never be taken, and nothing of the batch was put."""
+    """Message `index` of the batch will never be accepted, and nothing of the batch was put."""
 
     def __init__(self, index: int, error: MqError) -> None:
         super().__init__(str(error))
@@ -44,7 +44,7 @@ class Unputtable(Exception):
 
 
 class Sink(Protocol):
-    """put(): all of them durable and in order, or SinkError, or Unputtable.
+    """put(): all of them are durable and in order, or it raises SinkError or Unputtable.
 
     After SinkError it may be called again.
     """
@@ -72,14 +72,14 @@ def from_line(line: str | bytes) -> Outgoing:
             base64.b64decode(record["data"], validate=True),
         )
     except (ValueError, TypeError, LookupError, RecursionError, binascii.Error):
-        raise MqError("json", 2334, 'no {"queue", "md", "data"} with data in base64') from None
+        raise MqError("json", 2334, 'not {"queue", "md", "data"} with data in base64') from None
     return Outgoing(queue, from_json(md), data)
 
 
 class Lines:
-    """A file of JSON lines that only grows.
+    """A file of JSON lines that is only appended to.
 
-    One process at a time: raises ToolError when another holds it.
+    One process at a time: raises ToolError when another one has it locked.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,10 +92,10 @@ class Lines:
         sync_directory(path.parent)
 
     def append(self, records: Sequence[dict[str, Any]]) -> None:
-        """Durable when it returns. Raises SinkError; then none of them is in the file."""
+        """Durable when it returns. Raises SinkError; none of them is then in the file."""
         data = b"".join(json.dumps(record).encode() + b"\n" for record in records)
         try:
-            os.ftruncate(self._file, self._length)  # what a failed write left
+            os.ftruncate(self._file, self._length)  # removes what a failed write left
             _write_all(self._file, data, self._length)
             os.fsync(self._file)
         except OSError as error:
@@ -122,7 +122,7 @@ class JsonLines:
 
 
 class Files:
-    """Messages as files in a directory, numbered on from what is there."""
+    """Messages as files in a directory; numbering continues after the existing ones."""
 
     def __init__(self, directory: Path) -> None:
         try:
@@ -131,7 +131,7 @@ class Files:
             raise ToolError(f"{directory}: {error.strerror}") from None
         self._directory = directory
         self._lock = _open_locked(directory / ".lock")
-        for path in directory.glob("*.part"):  # a kill's
+        for path in directory.glob("*.part"):  # left by a kill
             if _OURS.fullmatch(path.stem):
                 path.unlink()
         numbers = [int(path.stem) for path in directory.glob("*.mq") if path.stem.isdecimal()]
@@ -179,16 +179,16 @@ def _open_locked(path: Path) -> int:
 
 
 def _check_lines(handle: int, length: int, path: Path) -> None:
-    """What follows `length` bytes of whole lines is going to be cut: it must be a file of ours. One
-    without a whole line may be: a power cut leaves what it likes. Raises ToolError."""
+    """Everything after `length` bytes of whole lines is going to be cut, so the file must be ours.
+    A file without a whole line may be ours: a power cut can leave anything. Raises ToolError."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise ToolError(f"{path}: no file, and only in one lines are durable; name another one")
+        raise ToolError(f"{path}: not a regular file, so lines would not be durable; name another")
     if length and os.pread(handle, 2, 0) != b'{"':
-        raise ToolError(f"{path}: holds something else than JSON lines; name another file")
+        raise ToolError(f"{path}: contains something other than JSON lines; name another file")
 
 
 def _whole_lines(handle: int) -> int:
-    """The length up to and with the last newline; reads backwards, a line may be long."""
+    """The length up to and including the last newline; reads backwards: a line may be long."""
     end = os.fstat(handle).st_size
     while end > 0:
         begin = max(0, end - (1 << 16))

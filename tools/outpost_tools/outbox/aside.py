@@ -1,7 +1,7 @@
-"""Messages that a board set aside: list them, take them out, send them again, give them up.
+"""Messages that a board set aside: list them, export them, send them again, discard them.
 
-On a live board its own firmware changes the shelf (board.py); in an image the same firmware does,
-in a process of its own (release_from_image.py). A message is let go of only after the broker
+On a live board its own firmware changes the shelf (board.py). In an image the same firmware does
+it, in a separate process (release_from_image.py). A message is released only after the broker
 acknowledged it, or the outbox stored it again.
 """
 
@@ -27,7 +27,7 @@ _ROW = "{:>10} {:<8} {:>3} {:>6}  {}"
 
 
 class Shelf(Protocol):
-    """A board's (board.py), or an image's."""
+    """The shelf of a board (board.py), or of an image."""
 
     messages: list[Aside]
 
@@ -40,7 +40,7 @@ class Shelf(Protocol):
 
 
 def lines(messages: list[Aside]) -> Iterator[str]:
-    """A line a message."""
+    """One line per message."""
     if messages:
         yield _ROW.format("number", "stream", "QoS", "bytes", "topic and payload")
     for one in messages:
@@ -58,7 +58,7 @@ def as_json(message: Aside) -> dict[str, Any]:
 
 
 def chosen(messages: list[Aside], seq: int | None) -> list[Aside]:
-    """seq None: all. Raises ToolError when there is none, or more than one of that number."""
+    """seq None: all. Raises ToolError when there is none, or more than one with that number."""
     if not messages:
         raise ToolError("no message is set aside")
     found = [one for one in messages if seq in (None, one.seq)]
@@ -75,7 +75,7 @@ def chosen(messages: list[Aside], seq: int | None) -> list[Aside]:
 
 def bytes_of(path: Path) -> bytes:
     """Raises ToolError."""
-    if path.is_char_device():  # a serial port sends what it likes, and never ends
+    if path.is_char_device():  # a serial port may send anything, and never ends
         raise ToolError(f"{path} is a device, not an image; of a board: --live {path}")
     try:
         return path.read_bytes()
@@ -102,11 +102,11 @@ class ImageShelf:
         environment = firmware_environment(repository())
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         if done.returncode:
-            why = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["no reason told"]
-            raise ToolError(f"{self._path}: the message cannot be let go of: {why[0]}")
+            why = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["no reason given"]
+            raise ToolError(f"{self._path}: the message cannot be released: {why[0]}")
 
     def send_again(self, message: Aside) -> None:
-        raise ToolError(f"{self._path}: an image cannot send: give --settings")
+        raise ToolError(f"{self._path}: an image cannot send: use --settings")
 
 
 @contextlib.contextmanager
@@ -118,11 +118,11 @@ def image_shelf(path: Path) -> Iterator[ImageShelf]:
         raise ToolError(f"{path}: {error.strerror}") from None
 
 
-# --- Away with them ---
+# --- Removing them ---
 
 
 def give_up(shelf: Shelf, seq: int | None) -> list[Aside]:
-    """Those that are no more. Raises ToolError."""
+    """Returns the discarded messages. Raises ToolError."""
     found = chosen(shelf.messages, seq)
     for message in found:
         _release(shelf, message)
@@ -130,7 +130,7 @@ def give_up(shelf: Shelf, seq: int | None) -> list[Aside]:
 
 
 def send_by_board(shelf: Shelf, seq: int | None) -> list[Aside]:
-    """The board stores them again. Raises ToolError: those before it are stored."""
+    """The board stores them again. Raises ToolError; the messages before the error are stored."""
     found = chosen(shelf.messages, seq)
     for message in found:
         shelf.send_again(message)
@@ -144,8 +144,8 @@ def _release(shelf: Shelf, message: Aside) -> None:
 
 
 def publish(shelf: Shelf, seq: int | None, settings: dict[str, Any], folder: Path) -> list[Aside]:
-    """Send from here to the board's broker, each let go of once it is acknowledged. Raises
-    ToolError: those before it are sent."""
+    """Send from here to the board's broker, and release each message when it is acknowledged.
+    Raises ToolError; the messages before the error are sent."""
     from outpost_tools.outbox import publishing
 
     found = chosen(shelf.messages, seq)

@@ -1,8 +1,8 @@
-"""What is done to the outbox of a live board, over its serial port: a new one, and its messages set
+"""Changes to the outbox of a live board, over its serial port: a new outbox, and messages set
 aside.
 
-The board does it with its own firmware; the program is stopped before and restarted after. Here are
-the scripts and what their lines mean.
+The board makes the changes with its own firmware; its program is stopped before and restarted
+after. This module has the scripts and reads their output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from outpost_tools.outbox import live
 from outpost_tools.outbox.image import read_image
 from outpost_tools.outbox.shelf import Aside, read_shelf
 
-# An outbox with series is opened as one only where the other says that it is of a newer format.
+# Mounts with series only if the plain outbox reports a newer format.
 _MOUNT = """
 def mount(device):
     from outpost.outbox import Outbox
@@ -71,8 +71,8 @@ def new():
 new()
 """
 
-# What was read of the board says which message is at which place of the shelf; the checksum, that
-# it still is.
+# What was read from the board shows which message is at which place of the shelf; the checksum
+# proves that it is still there.
 _SHELF = """
 def mounted():
     outbox, status = mount(device)
@@ -110,8 +110,8 @@ def mode():
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """held: messages of the outbox that opens, -1 when none does. parts: blocks of the flash that
-    begin as one of an outbox, whoever owns them."""
+    """held: messages of the outbox, -1 when none can be mounted. parts: blocks of the flash that
+    begin like a block of an outbox, whoever owns them."""
 
     held: int
     parts: int
@@ -127,8 +127,8 @@ class Found:
 
 
 def make_new(port: str, answer_s: float, *, is_sure: bool) -> Found:
-    """Gives up what the board's outbox holds; its next start makes a new one. Returns what there
-    was. Raises ToolError, also when there is something and nobody was sure."""
+    """Discards the messages in the board's outbox; its next start makes a new one. Returns what was
+    there. Raises ToolError, also when there is something and the user did not confirm."""
     with console.connected(port, answer_s) as board:
         found = _look(port, board)
         if not found.is_nothing and not is_sure:
@@ -173,18 +173,18 @@ class Shelf:
     def release(self, message: Aside) -> None:
         """Raises ToolError."""
         lines = self._inner.run(self._call("release", message))
-        _check_status(self._port, _number(self._port, lines, rb"R (-?\d+)"), "let go of it")
+        _check_status(self._port, _number(self._port, lines, rb"R (-?\d+)"), "release it")
 
     def send_again(self, message: Aside) -> None:
         """The board stores it again, under a new number. Raises ToolError."""
         if b"collector" in b"".join(self._inner.run("print(mode())")):
             raise ToolError(
                 f"{self._port}: in collector mode a message keeps its number, so the board cannot "
-                "send it under a new one: give --settings, and it is sent from here"
+                "send it under a new one: use --settings, and it is sent from here"
             )
         lines = self._inner.run(self._call("again", message))
         _check_status(self._port, _number(self._port, lines, rb"S (-?\d+)"), "store it")
-        _check_status(self._port, _number(self._port, lines, rb"R (-?\d+)"), "let go of it")
+        _check_status(self._port, _number(self._port, lines, rb"R (-?\d+)"), "release it")
 
     def _call(self, name: str, message: Aside) -> str:
         crc = zlib.crc32(message.topic + message.payload)
@@ -203,5 +203,5 @@ def shelf(port: str, answer_s: float) -> Iterator[Shelf]:
 
 def _check_status(port: str, status: int, what: str) -> None:
     if status:
-        name = {-1: ": it is full", -5: ": the flash did not take it"}.get(status, "")
+        name = {-1: ": it is full", -5: ": the flash did not accept it"}.get(status, "")
         raise ToolError(f"{port}: the board could not {what}, status {status}{name}")

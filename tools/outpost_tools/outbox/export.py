@@ -1,7 +1,7 @@
-"""Messages out of an image: as JSON lines, or as one sealed segment that the pipeline reads like a
-collector's.
+"""Exports messages from an image: as JSON lines, or as one sealed segment that the pipeline reads
+like a collector's.
 
-Frames are the same for the same image and time, so that exporting twice changes nothing.
+Frames are the same for the same image and time, so exporting twice changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.image import Image, Message, State
 from outpost_tools.outbox.show import message_json
 
-_ONE_SEGMENT_BYTES = 1 << 40  # an image yields one segment: sealed whole, or not there
+_ONE_SEGMENT_BYTES = 1 << 40  # an image yields one segment: it is sealed completely, or missing
 
 
 def chosen(image: Image, *, with_freed: bool, prefix: str | None) -> list[Message]:
@@ -33,12 +33,12 @@ def json_lines(image: Image, messages: Iterable[Message]) -> str:
 
 
 def write_new(path: Path, text: str) -> None:
-    """A file that was not there. Raises ToolError."""
+    """Writes a file that must not exist yet. Raises ToolError."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ToolError(f"{path} is there already: name another file, or remove it") from None
+        raise ToolError(f"{path} exists already: name another file, or remove it") from None
     except OSError as error:
         raise ToolError(f"{path}: {error.strerror}") from None
 
@@ -46,10 +46,10 @@ def write_new(path: Path, text: str) -> None:
 def write_segment(messages: list[Message], directory: Path, received_ms: int) -> bool:
     """Seal them as the one segment of `directory`.
 
-    False: it is there, with just these messages. Raises ToolError.
+    False: it exists already, with exactly these messages. Raises ToolError.
     """
-    # One whose number was given up has the key of another message: it must not meet it in the
-    # tables.
+    # A message whose number was given up has the same key as another message: the two must not meet
+    # in the tables.
     texts = [
         (message.record.topic, message.record.payload)
         for message in messages
@@ -60,8 +60,8 @@ def write_segment(messages: list[Message], directory: Path, received_ms: int) ->
 
 def write_texts(texts: list[tuple[bytes, bytes]], directory: Path, received_ms: int) -> bool:
     """As write_segment(): (topic, payload) of each."""
-    # Never RETAIN: a broker passes a new message on without it, and one with it is a stale copy for
-    # the pipeline.
+    # Never RETAIN: a broker forwards a new message without it, and the pipeline treats one with it
+    # as a stale copy.
     frames = [segments.encode_frame(received_ms, topic, payload) for topic, payload in texts]
     if directory.exists() and any(directory.iterdir()):
         _check_same(directory, frames)
@@ -79,8 +79,8 @@ def write_texts(texts: list[tuple[bytes, bytes]], directory: Path, received_ms: 
 
 
 def _check_same(directory: Path, frames: list[bytes]) -> None:
-    """Raises ToolError unless the directory holds one sealed segment with these messages, at
-    whatever time received."""
+    """Raises ToolError unless the directory contains one sealed segment with these messages, at any
+    arrival time."""
     wanted = [
         (frame.topic, frame.payload) for frame in segments.scan(segments.sealed_bytes(frames))
     ]

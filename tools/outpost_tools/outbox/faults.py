@@ -1,5 +1,5 @@
-"""What is wrong with an image, each fault by its name; and what is not wrong but worth a note:
-traces of power cuts."""
+"""The faults of an image, each with its name, and what is not a fault but worth a note: traces of
+power cuts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADERLESS = {
         "newer version: a sector of a later format; read it with the `outpost` of that firmware"
     ),
     Kind.DAMAGED: (
-        "bad header: begins as a sector, its CRC does not fit; its messages cannot be read"
+        "bad header: begins like a sector, but its CRC does not match; its messages cannot be read"
     ),
     Kind.FOREIGN: (
         "foreign block: neither erased nor a sector; is this the outbox's region, from its first "
@@ -31,13 +31,14 @@ _HEADERLESS = {
     ),
 }
 _STATUS = {
-    Status.BLANK: "blank: all erased; no outbox is here, or not yet",
+    Status.BLANK: "blank: all erased; there is no outbox here, or not yet",
     Status.FOREIGN: (
-        "foreign: no sector of an outbox is here; does the image begin at the region's first block?"
+        "foreign: there is no sector of an outbox here; does the image begin at the region's "
+        "first block?"
     ),
-    Status.NEWER: "newer version: no sector of version 1 or 2 is here",
+    Status.NEWER: "newer version: there is no sector of version 1 or 2 here",
 }
-# A line for each block would only repeat what the line for the region says.
+# A line for each of these blocks would only repeat the line for the region.
 _UNREMARKABLE = {
     Status.OUTBOX: {Kind.ERASED, Kind.LENT},
     Status.NEWER: {Kind.ERASED, Kind.LENT},
@@ -47,7 +48,7 @@ _UNREMARKABLE = {
 
 
 class Findings(NamedTuple):
-    """Lines for people. No faults: the image is sound."""
+    """Lines for people. Without faults the image is sound."""
 
     faults: list[str]
     notes: list[str]
@@ -67,15 +68,15 @@ def write(findings: Findings, stream: TextIO) -> None:
 
 
 def examine(data: bytes, image: Image, align: int | None = None) -> Findings:
-    """align: what the board's settings say; another one in the image is then a fault, as for the
-    board's mount()."""
+    """align: the alignment in the board's settings. If the image has another one, that is a fault,
+    as it is for the board's mount()."""
     found = Findings([], [])
     _size(image, found)
     if image.status is not Status.OUTBOX:
         found.faults.append(_STATUS[image.status])
     for block in image.blocks:
         if block.number in image.left_out:
-            found.fault(block, "left out: the block takes no erase or no program, and is not used")
+            found.fault(block, "left out: erasing or programming the block failed; it is not used")
         elif block.is_sector:
             _sector(image, block, align, found)
         elif block.kind not in _UNREMARKABLE[image.status]:
@@ -89,7 +90,7 @@ def examine(data: bytes, image: Image, align: int | None = None) -> Findings:
 def _size(image: Image, found: Findings) -> None:
     if image.odd_bytes:
         text = f"the last block has {image.odd_bytes} bytes; read as if the rest were erased"
-        found.faults.append(f"truncated image: its size is no multiple of {BLOCK_BYTES}: {text}")
+        found.faults.append(f"truncated image: its size is not a multiple of {BLOCK_BYTES}: {text}")
     if len(image.blocks) < 2:
         found.faults.append(
             f"truncated image: {len(image.blocks)} blocks of {BLOCK_BYTES} bytes; an outbox has 2 "
@@ -101,8 +102,8 @@ def _no_sector(image: Image, block: Block, found: Findings) -> None:
     if _is_next(image, block) and block.kind is not Kind.NEWER:
         found.note(
             block,
-            "not erased: the next to be used, and a power cut in its erase or first program leaves "
-            "it so",
+            "not erased: it is the next to be used, and a power cut in its erase or first program "
+            "leaves it like this",
         )
     else:
         found.fault(block, _HEADERLESS[block.kind])
@@ -133,8 +134,8 @@ def _sector(image: Image, block: Block, align: int | None, found: Findings) -> N
 
 
 def _is_misplaced(image: Image, block: Block) -> bool:
-    """Its number is not the one of its place, or so many after it as blocks between are left out or
-    lent."""
+    """Whether its number does not fit its place, also if the blocks that are left out or lent in
+    between are taken into account."""
     distance = (image.head.number - block.number) % len(image.blocks)
     skipped = set(image.left_out) | set(image.lent)
     between = {(block.number + step) % len(image.blocks) for step in range(1, distance)}
@@ -154,7 +155,7 @@ def _records(block: Block, found: Findings) -> None:
     for record in block.walk.records:
         if record.offset != end:
             found.fault(
-                block, f"bad record at 0x{end:04x}: stepped over, going on at 0x{record.offset:04x}"
+                block, f"bad record at 0x{end:04x}: skipped, continuing at 0x{record.offset:04x}"
             )
         end = record.offset + record.size_bytes
         for text in _oddities(block, record):
@@ -164,59 +165,59 @@ def _records(block: Block, found: Findings) -> None:
 
 
 def _samples(block: Block, record: Record, found: Findings) -> None:
-    """Of a series. A torn sample is a power cut's doing, unless others stand after it."""
+    """The samples of a series. A power cut leaves a torn sample, but no others after it."""
     series, where = record.series, f"series {record.seq} at 0x{record.offset:04x}"
     if not series.samples:
-        found.fault(block, f"{where}: its header is none; no sample of it can be read")
+        found.fault(block, f"{where}: its header is invalid; no sample of it can be read")
     elif series.lost:
         found.fault(
             block,
             f"{where}: bad sample {series.samples + 1}; {series.lost} after it cannot be read "
-            "either, they say only differences",
+            "either, because they contain only differences",
         )
     elif series.bad_bytes:
         found.note(
             block,
-            f"{where}: {series.bad_bytes} bytes after sample {series.samples} are no sample: one "
-            "torn by a power cut, which was never promised; or the last one is damaged",
+            f"{where}: {series.bad_bytes} bytes after sample {series.samples} are not a sample: "
+            "one torn by a power cut, which was never promised; or the last one is damaged",
         )
 
 
 def _oddities(block: Block, record: Record) -> list[str]:
-    """Of a record that is valid by its CRC."""
+    """What is odd about a record with a valid CRC."""
     odd = [] if is_erased(record.padding) else ["its padding is not erased"]
     if record.kind not in (MESSAGE, STATE, SERIES):
         odd.append(f"unknown kind {record.kind}")
     if record.qos == 3:
         odd.append("QoS 3")
     if not block.header.oldest <= record.oldest <= record.seq:
-        odd.append(f"its oldest, {record.oldest}, cannot be")
+        odd.append(f"its oldest, {record.oldest}, is impossible")
     return odd
 
 
 def _ring(image: Image, found: Findings) -> None:
-    """What only neighbours tell."""
+    """Faults that only neighbouring sectors show."""
     for block, later in zip(image.chain, [*image.chain[1:], None], strict=True):
         _sector_end(image, block, later, found)
     first = image.chain[0].header.first_seq
     if first > image.told_oldest:
-        why = "freed and erased before a record said so, or lost with a block named above"
+        why = "released and erased before a record said so, or lost with a block named above"
         found.notes.append(f"messages {image.told_oldest} to {first - 1} are gone: {why}")
 
 
 def _sector_end(image: Image, block: Block, later: Block | None, found: Findings) -> None:
-    """A torn record is a power cut's doing, unless the next sector counts on from more."""
+    """A power cut leaves a torn record, unless the next sector starts at a higher number."""
     end, seq = block.walk.end, block.walk.next_seq
     first = later.header.first_seq if later is not None else seq
     if first > seq and (first <= image.oldest or _is_half_erased(image, block, first - seq)):
         found.note(
             block,
-            f"messages {seq} to {first - 1} are gone: freed, and the power cut in the erase of the "
-            "block",
+            f"messages {seq} to {first - 1} are gone: released, and the power was cut while the "
+            "block was being erased",
         )
     elif first - seq == JUMP:
         found.note(
-            block, f"numbers {seq} to {first - 1} were passed over, after a power cut in an erase"
+            block, f"numbers {seq} to {first - 1} were skipped, after a power cut in an erase"
         )
     elif first > seq:
         found.fault(
@@ -239,8 +240,8 @@ def _sector_end(image: Image, block: Block, later: Block | None, found: Findings
 
 
 def _is_half_erased(image: Image, block: Block, missing: int) -> bool:
-    """It is the next block to be used, and what is left after the torn record has no room of
-    the others that were there."""
+    """It is the next block to be used, and after the torn record there is not enough space left for
+    the other records that were there."""
     if not _is_next(image, block):
         return False
     left = block.rest_bytes - block.torn_bytes
@@ -260,6 +261,6 @@ def _board(data: bytes, image: Image, found: Findings) -> None:
         )
     elif hidden > 0:
         found.notes.append(
-            f"a board sees {hidden} of these messages no more, and will write over them: export "
-            "before it runs"
+            f"a board no longer sees {hidden} of these messages, and will overwrite them: export "
+            "them before it runs"
         )

@@ -1,8 +1,8 @@
-"""How an outbox's flash is, for people and programs: pure, from an image that was read and
-examined.
+"""The condition of an outbox's flash, for people and programs: pure, from an image that was read
+and examined.
 
-A trouble is what somebody should look at. Torn records and mended headers alone are none: power
-cuts and time cause them, and nothing was lost by them.
+A trouble is something that somebody should look at. Torn records and mended headers alone are not
+troubles: power cuts and time cause them, and nothing was lost.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from outpost_tools.outbox.image import Image, Kind, Status
 from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES
 from outpost_tools.outbox.shelf import Shelf
 
-WORN_PART = 0.8  # of the erases that a block stands
+WORN_PART = 0.8  # of the erases that a block survives
 
 
 @dataclass
 class Health:
-    """rows: what, and how it is. troubles: what it comes to, and what to do; none: it is sound."""
+    """rows: names and values. troubles: what is wrong, and what to do; empty: it is sound."""
 
     rows: list[tuple[str, str]] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ def _numbers(image: Image, found: Health) -> None:
 
 
 def _room(image: Image, found: Health) -> None:
-    """How full, and how many more messages like those that are there fit."""
+    """How full it is, and how many more messages of the same size fit."""
     ring = len(image.blocks) - len(image.left_out) - len(image.lent)
     oldest = image.held[0].block if image.held else image.head.number
     used = next(
@@ -108,19 +108,19 @@ def _wear(image: Image, found: Health, endurance: int) -> None:
 
 
 def _flash(image: Image, found: Health) -> None:
-    """What went wrong with it, and was survived or not."""
+    """The flash's failures, whether something was lost or not."""
     out = ", ".join(map(str, image.left_out))
     count = _of(len(image.left_out), "block")
     found.rows.append(("left out", f"{count}: {out}" if out else "no block"))
     if out:
         found.troubles.append(
-            f"{count} failed, not used any more ({out}): the outbox holds less; replace the board "
-            "when more follow"
+            f"{count} failed and are no longer used ({out}): the outbox holds less; replace the "
+            "board when more blocks fail"
         )
     torn = sum(block.is_sector and not block.rest_is_erased for block in image.blocks)
     found.rows.append(("torn", f"{_of(torn, 'sector')} with a torn record at the end: power cuts"))
     mended = sum(block.kind is Kind.REPAIRED for block in image.blocks)
-    found.rows.append(("mended", f"{_of(mended, 'header')} with a wrong bit, read all the same"))
+    found.rows.append(("mended", f"{_of(mended, 'header')} with a wrong bit, read anyway"))
     found.rows.append(("unreadable", _of(image.unreadable, "message")))
     found.facts |= {
         "left_out": image.left_out,
@@ -130,12 +130,12 @@ def _flash(image: Image, found: Health) -> None:
     }
     if image.unreadable:
         found.troubles.append(
-            f"{_of(image.unreadable, 'message')} cannot be read any more: lost by the flash"
+            f"{_of(image.unreadable, 'message')} can no longer be read: lost by the flash"
         )
 
 
 def _faults(image: Image, findings: Findings, found: Health) -> None:
-    """Those that are not told above."""
+    """The faults that are not reported above."""
     told = {f"block {number}: " for number in image.left_out}
     told |= {f"block {one.number}: bad header" for one in image.blocks if one.kind is Kind.REPAIRED}
     faults = [line for line in findings.faults if not line.startswith(tuple(told))]

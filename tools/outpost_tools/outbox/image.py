@@ -1,8 +1,8 @@
 """The ring in an image: which block is the head, what belongs to it, and which messages are held.
 
-read_image() makes of it what can be made: damaged records are stepped over, headers with one wrong
-bit repaired, missing sectors are gaps. board_view() is what a board's mount() would make of it:
-nothing but what lies in one ring.
+read_image() recovers as much as possible: it skips damaged records, repairs headers with one wrong
+bit, and treats missing sectors as gaps. board_view() is what a board's mount() would see: only what
+lies in one ring.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _NO_RECORDS = Walk([], 0, 0)
 
 
 class Kind(StrEnum):
-    """What a block is."""
+    """The kind of a block."""
 
     SECTOR = "sector"
     REPAIRED = "repaired"  # a sector whose header has one wrong bit, or is read from its copy
     ERASED = "erased"
     NEWER = "newer"  # a sector of a later format version
     LENT = "lent"  # holds set-aside messages
-    DAMAGED = "damaged"  # begins as a sector, and is none
+    DAMAGED = "damaged"  # begins like a sector, but is not one
     FOREIGN = "foreign"
 
 
 class State(StrEnum):
-    """What a message is."""
+    """The state of a message."""
 
     HELD = "held"
     ACKED = "acked"  # released out of order: an older one is held
@@ -42,7 +42,7 @@ class State(StrEnum):
 
 
 class Status(StrEnum):
-    """What a region is."""
+    """The kind of a region."""
 
     OUTBOX = "outbox"
     BLANK = "blank"
@@ -52,7 +52,7 @@ class Status(StrEnum):
 
 @dataclass(slots=True)
 class Block:
-    """One block. header and walk are those of a SECTOR or a REPAIRED one; `wrong_byte` is that of a
+    """One block. Only a SECTOR and a REPAIRED one have header and walk; `wrong_byte` is that of a
     repaired header."""
 
     number: int
@@ -60,7 +60,7 @@ class Block:
     header: Header | None = None
     walk: Walk = _NO_RECORDS
     rest_bytes: int = 0  # from where the records end to the last byte that is not erased ...
-    torn_bytes: int = 0  # ... and how many of them the record torn there would have by its lengths
+    torn_bytes: int = 0  # ... of these, the length of the torn record, according to its lengths
     wrong_byte: int = -1
 
     @property
@@ -106,7 +106,7 @@ class Image:
     next_seq: int = 0
     boot: int = 0
     messages: list[Message] = field(default_factory=list)
-    left_out: list[int] = field(default_factory=list)  # blocks that the ring goes around: bad ones
+    left_out: list[int] = field(default_factory=list)  # bad blocks, which the ring skips
 
     @property
     def lent(self) -> list[int]:
@@ -142,12 +142,12 @@ class Image:
 
 
 def read_image(data: bytes) -> Image:
-    """Any bytes. An incomplete last block is read as if the missing bytes were erased."""
+    """Accepts any bytes. An incomplete last block is read as if the missing bytes were erased."""
     return _assembled(data, deep=True)
 
 
 def board_view(data: bytes) -> Image:
-    """What the firmware would make of it: nothing at all where one sector is of a newer version."""
+    """What the firmware would see: nothing at all if one sector is of a newer version."""
     return _assembled(data, deep=False)
 
 
@@ -218,12 +218,12 @@ def _status(data: bytes, blocks: list[Block], sectors: list[Block], deep: bool) 
 
 def _is_later(sector_no: int, other: int) -> bool:
     """Counted modulo 2^30; equal counts as later, because the firmware takes the last one that it
-    meets."""
+    finds."""
     return (sector_no - other) % NUMBERS < NUMBERS // 2
 
 
 def _head(sectors: list[Block]) -> Block:
-    """The newest, but for one torn in its first program: the sector before it is there."""
+    """The newest, unless its first program was torn and the sector before it is there."""
     head = sectors[0]
     for block in sectors[1:]:
         if _is_later(block.header.sector_no, head.header.sector_no):
@@ -237,13 +237,13 @@ def _head(sectors: list[Block]) -> Block:
 
 
 def age(block: Block, head: Block) -> int:
-    """How many sectors were opened since: 0 for the head."""
+    """How many sectors were opened since then: 0 for the head."""
     return (head.header.sector_no - block.header.sector_no) % NUMBERS
 
 
 def _chain(head: Block, sectors: list[Block]) -> list[Block]:
-    """Every sector of the head's stream, wherever it is, oldest first; of two with one number
-    the first."""
+    """Every sector of the head's stream, wherever it is, oldest first; if two have the same number,
+    the first one."""
     by_age = {
         age(block, head): block
         for block in reversed(sectors)
@@ -254,8 +254,8 @@ def _chain(head: Block, sectors: list[Block]) -> list[Block]:
 
 
 def _ring(head: Block, blocks: list[Block]) -> tuple[list[Block], list[int]]:
-    """(back from the head the sectors that follow each other, newest first; the blocks that were
-    left out), as mount() finds them."""
+    """(the consecutive sectors from the head back, newest first; the blocks that were left out), as
+    mount() finds them."""
     ring, left_out, passed = [head], [], []
     for distance in range(1, len(blocks)):
         block = blocks[(head.number - distance) % len(blocks)]

@@ -1,7 +1,8 @@
 """The bytes of the outbox format, versions 1 and 2: `firmware/OUTBOX_FORMAT.md`, read with struct
-and zlib; samples of a series by `series_room.py`.
+and zlib; series_room.py reads the samples of a series.
 
-Shares no code with the firmware, so that each checks the other. Knows one block: no ring, no queue.
+Shares no code with the firmware, so that each checks the other. Knows a single block: no ring, no
+queue.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ VERSION = 2
 MAGIC = b"OB"
 LENT_MAGIC = b"OS"
 MARK = b"outpost: an outbox is made here\n"  # at the end of the last block, by format()
-JUMP = 254  # numbers that mount() passes over when a sector may have been lost
+JUMP = 254  # numbers that mount() skips when a sector may have been lost
 MESSAGE = 1
 STATE = 2
 SERIES = series_room.KIND
@@ -57,9 +58,9 @@ class Header:
 class Record:
     """One record.
 
-    `seq` is its number (of a state record: the one the next message gets); `size_bytes` counts the
-    padding, and of a series the room. Of a series `payload` is the message with all its samples,
-    and `series` says where they are from.
+    `seq` is its number (for a state record: the one that the next message gets). `size_bytes`
+    includes the padding, and for a series its room. For a series, `payload` is the message with all
+    its samples, and `series` says where they come from.
     """
 
     offset: int
@@ -86,7 +87,7 @@ class Record:
 
 
 class Prefix(NamedTuple):
-    """The 12 bytes in front of topic and payload, not yet proved by the CRC."""
+    """The 12 bytes before topic and payload, not yet verified by the CRC."""
 
     kind: int
     topic_length: int
@@ -97,7 +98,7 @@ class Prefix(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """The records of one sector, where they end, and the number that follows."""
+    """The records of one sector, where they end, and the number after them."""
 
     records: list[Record]
     end: int
@@ -117,7 +118,7 @@ def is_erased(data: bytes) -> bool:
 
 
 def copy_at(align: int) -> int:
-    """Where in a sector the copy of its header is, if it has one."""
+    """Where a sector has the copy of its header, if it has one."""
     return BLOCK_BYTES - max(HEADER_BYTES, align)
 
 
@@ -129,7 +130,7 @@ def records_end(block: bytes, header: Header) -> int:
 
 
 def is_lent(block: bytes) -> bool:
-    """A block with set-aside messages, around which the ring goes."""
+    """Whether it is a block with set-aside messages, which the ring skips."""
     salt = _CRC.unpack_from(block, _HEADER.size)[0]
     return block.startswith(LENT_MAGIC) and salt == crc30(block[: _HEADER.size], 0)
 
@@ -149,7 +150,7 @@ def read_header(block: bytes) -> Header | None:
 
 
 def read_prefix(block: bytes, offset: int) -> Prefix | None:
-    """The prefix at `offset` when a record of its lengths can stand there."""
+    """The prefix at `offset`, if a record with its lengths fits there."""
     if offset + OVERHEAD_BYTES > BLOCK_BYTES or block[offset] & 0x80:
         return None
     prefix = Prefix(*_PREFIX.unpack_from(block, offset))
@@ -158,7 +159,7 @@ def read_prefix(block: bytes, offset: int) -> Prefix | None:
 
 
 def stated_bytes(block: bytes, offset: int) -> int:
-    """How long the record at `offset` is by its lengths, valid or not; 0 when it cannot be."""
+    """The length of the record at `offset` by its own lengths, valid or not; 0 if impossible."""
     prefix = read_prefix(block, offset)
     return OVERHEAD_BYTES + prefix.topic_length + prefix.payload_length if prefix is not None else 0
 
@@ -189,7 +190,7 @@ def read_record(block: bytes, offset: int, header: Header, seq: int) -> Record |
 
 
 def walk(block: bytes, header: Header) -> Walk:
-    """The records from the first to the first that is not valid."""
+    """The records from the first one to the first invalid one."""
     records: list[Record] = []
     offset, seq = header.records_at, header.first_seq
     while (record := read_record(block, offset, header, seq)) is not None:

@@ -1,7 +1,7 @@
-"""The outbox of a live board, over its serial port: an image as a flash reader would give it.
+"""The outbox of a live board, over its serial port: an image as a flash reader would return it.
 
-It stops the board's program (`device/console.py`), lets the board send its outbox block by block,
-each with a CRC, and restarts the program. Nothing is written to the flash.
+It stops the board's program (`device/console.py`), makes the board send its outbox block by block,
+each with a CRC, and restarts the program. It writes nothing to the flash.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
 from outpost_tools.outbox.layout import BLOCK_BYTES
 
-# The device is opened as firmware/main.py opens it, and only read. A block goes without the erased
-# bytes at its end; its number is in the CRC (as the start value), so that a block with a damaged
-# number is not taken for another one. Boards that were flashed before: all modules in one package;
-# a board.py of functions instead of a class.
+# The device is opened as firmware/main.py opens it, and only read. A block is sent without the
+# erased bytes at its end. Its number is part of the CRC (as the start value), so that a block with
+# a damaged number is not mistaken for another one. Older boards have all modules in one package, or
+# a board.py with functions instead of a class.
 OPEN = """
 from binascii import b2a_base64, crc32
 
@@ -94,10 +94,10 @@ def send(numbers):
 """
 _HEADER = re.compile(rb"H (\d+) (\d+) ([0-9a-f]{8})")
 _BLOCK = re.compile(rb"B (\d{1,9}) ([0-9a-f]{8}) (\S*)")
-_PINS = b"pins"  # not refused: read all the same
+_PINS = b"pins"  # no refusal: the outbox is read anyway
 _REFUSALS = {
     b"outpost": "no Outpost on the board",
-    b"settings": "the board's settings are bad",
+    b"settings": "the board's settings are invalid",
     b"device": "the board cannot open its outbox",
 }
 
@@ -118,8 +118,8 @@ def read_outbox(
     *,
     raw: bool = False,
 ) -> Reading:
-    """`show` is called with (blocks so far, blocks). raw: each block of the flash that begins as
-    one of an outbox, whoever owns it. Raises ToolError."""
+    """`show` is called with (blocks so far, blocks). raw: each block of the flash that begins like
+    a block of an outbox, whoever owns it. Raises ToolError."""
     needs.check("boards")
     with console.connected(port, answer_s) as board:
         return read_from(board, port, show, raw=raw)
@@ -128,7 +128,7 @@ def read_outbox(
 def read_from(
     board: console.Console, port: str, show: Callable[[int, int], None], *, raw: bool = False
 ) -> Reading:
-    """As read_outbox(), from a board whose program is stopped. Its `device` stays open there."""
+    """As read_outbox(), from a board whose program is stopped. The board's `device` stays open."""
     begin = "device = find_remains()" if raw else "device = find()"
     output = board.run(f"{OPEN}{_SEND}\n{begin}\nprint('raw' if device else '')")
     pins = check_found(port, output, is_raw=raw)
@@ -137,7 +137,7 @@ def read_from(
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[Callable[[int, int], None]]:
-    """What `show` may be: a bar on stderr when that is a terminal."""
+    """A function for `show`: draws a bar on stderr if that is a terminal."""
     from tqdm import tqdm
 
     with tqdm(
@@ -191,20 +191,20 @@ def _collect(port: str, board: console.Console, show: Callable[[int, int], None]
 
 
 def _count_of(port: str, line: bytes) -> int | None:
-    """Blocks of the region, when the line names it and is whole."""
+    """The number of blocks in the region, if the line is intact and contains it."""
     found = _HEADER.fullmatch(line)
     if found is None or zlib.crc32(b"%s %s" % found.group(1, 2)) != int(found[3], 16):
         return None
     if int(found[2]) != BLOCK_BYTES:
         raise ToolError(
-            f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is no "
-            "outbox device"
+            f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is "
+            "not an outbox device"
         )
     return int(found[1])
 
 
 def _block_of(line: bytes) -> tuple[int, bytes] | None:
-    """(number, bytes) of a block that arrived whole."""
+    """(number, bytes) of a block, if it arrived intact."""
     found = _BLOCK.fullmatch(line)
     if found is None:
         return None

@@ -1,5 +1,5 @@
-"""Messages from this machine to a board's broker, with the board's settings, one at a time and
-acknowledged."""
+"""Publishes messages from this machine to a board's broker, with the board's settings, one at a
+time and acknowledged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Broker:
     def __init__(self, client: Any, where: str) -> None:
         self._client, self._where = client, where
         self._is_lost = False
-        self._reason: Any = None  # of the last acknowledgement; only MQTT 5.0 has bad ones
+        self._reason: Any = None  # of the last acknowledgement; only MQTT 5.0 has failures
         client.on_disconnect = self._lost
         client.on_publish = self._on_published
 
@@ -45,17 +45,17 @@ class Broker:
             if self._is_lost:
                 raise ToolError(
                     f"{self._where}: the broker closed the connection at {what}: the cause is not "
-                    "mended yet; it stays set aside"
+                    "fixed yet; it stays set aside"
                 )
             if time.monotonic() > until:
                 raise ToolError(
-                    f"{self._where}: no answer of the broker to {what} in {_ANSWER_S:g} s"
+                    f"{self._where}: no answer from the broker to {what} in {_ANSWER_S:g} s"
                 )
             self._client.loop(_STEP_S)
 
     def send(self, message: Aside) -> None:
-        """With QoS 1 at least: without an acknowledgement nobody knows. Not with QoS 2 in MQTT 5.0,
-        where paho hides the reason code of PUBREC. Raises ToolError."""
+        """With QoS 1 at least, to get an acknowledgement. Not with QoS 2 in MQTT 5.0, where paho
+        hides the reason code of PUBREC. Raises ToolError."""
         topic = message.topic.decode("utf-8", "surrogateescape")
         qos = 1 if self._client.protocol == _MQTT_5 else max(message.qos, 1)
         try:
@@ -63,7 +63,7 @@ class Broker:
         except ValueError as error:
             raise ToolError(f"message {message.seq}: no topic to publish to: {error}") from None
         name = f"message {message.seq}"
-        self.wait(lambda: not sent.rc and sent.is_published(), name)  # rc: it was lost before
+        self.wait(lambda: not sent.rc and sent.is_published(), name)  # rc: already disconnected
         if self._reason is not None and self._reason.is_failure:
             raise ToolError(
                 f"{self._where}: the broker refuses {name}: {self._reason}; it stays set aside"
@@ -72,16 +72,17 @@ class Broker:
 
 @contextlib.contextmanager
 def connected(settings: dict[str, Any], folder: Path) -> Iterator[Broker]:
-    """settings: the board's; folder: of its certificates. Raises ToolError.
+    """settings: the board's; folder: where its certificates are. Raises ToolError.
 
-    Not under the board's own client identifier, which would throw the board off, unless the broker
-    binds its user to it (`outpost broker`): the board comes back by itself, and nothing is lost."""
+    Does not use the board's own client identifier, which would disconnect the board, unless the
+    broker binds its user to it (`outpost broker`). The board then reconnects by itself, and nothing
+    is lost."""
     own = settings["device_id"]
     broker = _open(settings, folder, f"{own}-aside-{os.getpid()}") or _open(settings, folder, own)
     if broker is None:
         where = f"{settings['broker_host']}:{settings['broker_port']}"
         raise ToolError(
-            f"{where}: the broker does not let us in: Not authorized; has the board's user been "
+            f"{where}: the broker refuses the login: Not authorized; has the board's user been "
             "revoked, or its password changed?"
         )
     try:
@@ -91,7 +92,7 @@ def connected(settings: dict[str, Any], folder: Path) -> Iterator[Broker]:
 
 
 def _open(settings: dict[str, Any], folder: Path, name: str) -> Broker | None:
-    """None: this user may not come in under this name, or not at all. Raises ToolError."""
+    """None: this user may not use this client identifier, or has no access. Raises ToolError."""
     import paho.mqtt.client as mqtt
 
     version = following.version_of(settings)
@@ -113,4 +114,4 @@ def _open(settings: dict[str, Any], folder: Path, name: str) -> Broker | None:
         return broker
     if refusals[0] == "Not authorized":
         return None
-    raise ToolError(f"{where}: the broker does not let us in: {refusals[0]}")
+    raise ToolError(f"{where}: the broker refuses the login: {refusals[0]}")

@@ -1,9 +1,9 @@
-"""The readings in an image's messages, one a row: of single messages and of series alike, as the
-pipeline's table has them.
+"""The readings in an image's messages, one per row: from single messages and from series alike, as
+in the pipeline's table.
 
-What the message says is here, nothing more: a reading taken while the clock was not set has no
-time, but its boot and the time since; the pipeline places it, when other messages of that boot say
-when that was.
+The rows contain only what the message says: a reading taken while the clock was not set has no
+time, but its boot and the time since then. The pipeline computes its time if other messages of that
+boot have both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rows(NamedTuple):
-    """refused: a line for each message that has no readings."""
+    """refused: one line for each message without readings."""
 
     rows: list[tuple]
     refused: list[str]
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 def rows_of(chosen: Iterable[Message]) -> Rows:
     found = Rows([], [])
     for one in chosen:
-        if one.state is State.SUPERSEDED:  # its number is another message's
+        if one.state is State.SUPERSEDED:  # its number belongs to another message
             continue
         topic = one.record.topic.decode("utf-8", "replace")
         try:
@@ -49,7 +49,7 @@ def rows_of(chosen: Iterable[Message]) -> Rows:
 
 
 def csv_text(rows: Iterable[tuple]) -> str:
-    """With a line of names; RFC 4180, but lines end in a newline alone."""
+    """With a header line; RFC 4180, but with lines that end in a newline only."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

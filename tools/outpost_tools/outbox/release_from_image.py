@@ -1,8 +1,8 @@
-"""Lets go of a message that is set aside in an image: PATH ALIGN INDEX CRC. A process of its own,
-in which the firmware can be imported (`source_tree.firmware_environment`).
+"""Releases a message that is set aside in an image: PATH ALIGN INDEX CRC. A separate process, in
+which the firmware can be imported (`source_tree.firmware_environment`).
 
-Ends with a line that says why, and status 1, when the message is not there, or the outbox does not
-take the change.
+When the message is not there, or the outbox refuses the change, it prints the reason as its last
+line and exits with status 1.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 BLOCK_BYTES = 4096
 PAGE_BYTES = 256
-RECORD_BYTES = 1024  # of the longest that the ready program writes, a series'
+RECORD_BYTES = 1024  # the longest record that the station writes, that of a series
 
 
 class ImageFile:
-    """A block device over an image file. Programs clear bits only, as in NOR flash."""
+    """A block device over an image file. Programming only clears bits, as in NOR flash."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("r+b")
@@ -45,8 +45,8 @@ class ImageFile:
 
 
 def mounted(path: Path, align: int) -> tuple[Any, int]:
-    """(outbox, status of its mount). Only an image that has series is opened as one that may: a
-    firmware without series refuses what such an outbox writes."""
+    """(outbox, status of its mount). Only an image that contains series is opened with series,
+    because firmware without series refuses what such an outbox writes."""
     from outpost.outbox import Outbox
     from outpost.series_outbox import over
     from outpost.status import NEWER
@@ -60,7 +60,7 @@ def mounted(path: Path, align: int) -> tuple[Any, int]:
 
 
 def release(path: Path, align: int, index: int, crc: int) -> str:
-    """Why it was not done; empty: it was."""
+    """The reason why it failed; empty: it worked."""
     outbox, status = mounted(path, align)
     if status:
         return f"the outbox cannot be mounted, status {status}"

@@ -1,5 +1,5 @@
-"""What follows damage. Nothing is guessed: a record counts only where its own CRC proves
-text, place and number.
+"""Reads on after damage. Nothing is guessed: a record counts only where its own CRC proves text,
+place and number.
 
 A power cut leaves nothing after a torn record, so on sound flash there is nothing to find here.
 Bits that flip later can hide good records after one damaged record, or a whole sector after its
@@ -35,8 +35,8 @@ _KINDS = (MESSAGE, STATE, SERIES)
 
 
 def repair_header(block: bytes) -> tuple[Header, int] | None:
-    """(header, byte) when the header is valid but for one bit of that byte; byte -1: it was read
-    from its copy. As the firmware does it."""
+    """(header, byte) when the header is valid except for one bit of that byte; byte -1: it was read
+    from its copy. The firmware does the same."""
     for bit in range(HEADER_BYTES * 8):
         trial = bytearray(block[:HEADER_BYTES])
         trial[bit // 8] ^= 1 << bit % 8
@@ -52,7 +52,7 @@ def repair_header(block: bytes) -> tuple[Header, int] | None:
 
 
 def walk_on(block: bytes, header: Header) -> Walk:
-    """As layout.walk(), and on past records that are not valid."""
+    """As layout.walk(), but continues after invalid records."""
     records, end, seq = walk(block, header)
     while (record := _next_record(block, header, end, seq)) is not None:
         records.append(record)
@@ -64,8 +64,8 @@ def walk_on(block: bytes, header: Header) -> Walk:
 
 
 def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Record | None:
-    """The first valid record after the one at `damaged_at`, which had (or, as a state record, had
-    not) the number `seq`."""
+    """The first valid record after the one at `damaged_at`, which had the number `seq` (or, if it
+    was a state record, had none)."""
     if is_erased(block[damaged_at:]):
         return None
     for offset in range(
@@ -81,9 +81,9 @@ def _next_record(block: bytes, header: Header, damaged_at: int, seq: int) -> Rec
 
 
 def _numbers(block: bytes, header: Header, offset: int, damaged_at: int, seq: int) -> Iterator[int]:
-    """The numbers that a record at `offset` can have: none where its prefix makes no sense.
+    """The numbers that a record at `offset` can have: none if its prefix makes no sense.
 
-    The narrower, the better: each number tried is one more chance in 2^30 to take noise for a
+    The fewer, the better: each number that we try is one more chance in 2^30 to mistake noise for a
     record.
     """
     prefix = read_prefix(block, offset)

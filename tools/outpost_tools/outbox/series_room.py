@@ -1,8 +1,8 @@
-"""The samples of a series that stand in the room after its record (`firmware/SERIES_FORMAT.md`):
-each is checked, and moved into the message that the board would send.
+"""The samples of a series, in the room after its record (`firmware/SERIES_FORMAT.md`): each is
+checked, and moved into the message that the board would send.
 
-Shares no code with the firmware, so that each checks the other. A sample counts only where its own
-check proves it; one that says differences, only where the sample before it is there too.
+Shares no code with the firmware, so that each checks the other. A sample counts only if its own
+check proves it; one that contains differences, only if the sample before it is there too.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MASK = (1 << 30) - 1
 
 
 class Gathered(NamedTuple):
-    """payload: the message. samples: how many, the record's own first one included. used_bytes: of
-    the room, up to its last byte that is not erased. bad_bytes: of those, from the first that is no
-    sample to the last, or to where samples go on. lost: samples among them that check, and say
-    differences from one that does not."""
+    """payload: the message. samples: how many, including the first one in the record itself.
+    used_bytes: of the room, up to its last byte that is not erased. bad_bytes: of those, from the
+    first one that is not a sample to the last, or to where samples continue. lost: valid samples
+    among them that contain differences from an invalid one."""
 
     payload: bytes
     samples: int
@@ -32,18 +32,18 @@ class Gathered(NamedTuple):
 
 
 def room_bytes(payload: bytes) -> int:
-    """The room that a header says there is; 0 where it is none."""
+    """The size of the room according to a header; 0 if the header is invalid."""
     return int.from_bytes(payload[18:20], "little") if len(payload) >= _FIXED_BYTES else 0
 
 
 def gather(payload: bytes, crc: int, room: bytes) -> Gathered:
-    """payload, crc: of a record that checks. room: the bytes after it."""
+    """payload, crc: of a valid record. room: the bytes after it."""
     used = len(room.rstrip(b"\xff"))
     codes = _codes(payload)
     start = 8 * payload[2] if codes else 0
     text = _bits(payload)
     first = codes.length(text, start, len(text)) if codes else None
-    if codes is None or first is None:  # valid by its CRC, and no series: nothing is guessed
+    if codes is None or first is None:  # a valid CRC, but no series: nothing is guessed
         return Gathered(payload, 0, len(room), used, used, 0)
     return _Room(codes, crc, room, used).gathered(text[: start + first[0]])
 
@@ -88,13 +88,13 @@ def _after_code(text: str, at: int, k: int) -> int:
 
 
 def _after_whole(text: str, at: int) -> int:
-    """Where a number that its length precedes ends."""
+    """Where a number that is preceded by its length ends."""
     length = int(text[at : at + 5].ljust(5, "1"), 2)
     return 0 if length > _MOST_BITS else at + 5 + length
 
 
 def _codes(payload: bytes) -> _Codes | None:
-    """None where the header is none."""
+    """None if the header is invalid."""
     if len(payload) < _FIXED_BYTES or payload[0] != 0xF5 or not 0 < payload[29] <= _MOST_COLUMNS:
         return None
     at, ks = _FIXED_BYTES + payload[30], []
@@ -112,7 +112,7 @@ class _Room:
         self._text = _bits(room)
 
     def gathered(self, text: str) -> Gathered:
-        """text: the bits of the header and the first sample; the others follow them."""
+        """text: the bits of the header and of the first sample; the others are appended."""
         parts, at, bad, lost = [text], 0, 0, 0
         while at < self._used:
             found = self._sample(at)
@@ -144,7 +144,7 @@ class _Room:
         return (bits, after, is_restart) if self._room[end:after] == check else None
 
     def _resumed(self, bad_at: int) -> int:
-        """Where a restart follows what is no sample; the end of what is used when none does."""
+        """Where a restart follows invalid bytes; if none does, the end of the used bytes."""
         for at in range(bad_at, self._used):
             found = self._sample(at)
             if found is not None and found[2]:
@@ -152,7 +152,7 @@ class _Room:
         return self._used
 
     def _lost(self, bad_at: int, end: int) -> int:
-        """How many samples that check stand in a row up to `end`, after the one at bad_at."""
+        """How many consecutive valid samples end at `end`, after the one at bad_at."""
         for start in range(bad_at + 1, end):
             at, count = start, 0
             while at < end and (found := self._sample(at)) is not None:

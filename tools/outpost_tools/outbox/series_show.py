@@ -15,8 +15,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def may_be_open(image: Image, message: Message) -> bool:
-    """Whether the board that was read may still have added samples: nothing on flash tells the
-    newest record while it is open from the same one closed."""
+    """Whether the board may still have been adding samples: the flash does not show whether the
+    newest record is open or closed."""
     gathered = message.record.series
     if gathered is None or gathered.bad_bytes or message.block != image.head.number:
         return False
@@ -26,7 +26,7 @@ def may_be_open(image: Image, message: Message) -> bool:
 
 
 def line(record: Record, *, is_open: bool) -> str:
-    """What is in it, in place of a payload."""
+    """A summary of the series, shown instead of a payload."""
     gathered = record.series
     room = f"{gathered.used_bytes} of {gathered.room_bytes} bytes of room used"
     bad = f", {gathered.bad_bytes} of them no sample" if gathered.bad_bytes else ""
@@ -42,7 +42,7 @@ def line(record: Record, *, is_open: bool) -> str:
 
 
 def as_json(record: Record, *, is_open: bool) -> dict[str, Any]:
-    """Beside the message's other fields; `reason` where it cannot be decoded."""
+    """Added to the message's other fields; `reason` if it cannot be decoded."""
     gathered = record.series
     fields: dict[str, Any] = {
         "may_be_open": is_open,

@@ -1,11 +1,11 @@
-"""Messages that a board set aside because the server would not take them: the block that its ring
-lends for them, read with struct and zlib. A second implementation of `firmware/outpost/shelf.py`.
+"""Messages that a board set aside because the server would not take them: the block that the ring
+lends to them, read with struct and zlib. A second implementation of `firmware/outpost/shelf.py`.
 
     header  as a sector's, magic "OS": number:4, stream:8, records that it began with:4
     record  kind:1 topic_length:1 payload_length:2 | seq:4 | CRC of the stream:4 | topic | payload |
             crc:4; padded. kind 1: a message; 2: message seq has left the shelf
 
-A record's CRC is salted with the header's and the record's place in order. Of two shelves the later
+A record's CRC is salted with the header's CRC and the record's position. Of two shelves the later
 one counts, unless a power cut left it without all records that it was to begin with.
 """
 
@@ -23,12 +23,12 @@ _HEADER = struct.Struct("<2sBBI8sIIHH")
 _PREFIX = struct.Struct("<BBHII")
 _CRC = struct.Struct("<I")
 _MOST_ALIGN_LOG2 = 8
-_PASSED_OVER = 2  # records that damage may hide before the next one
+_PASSED_OVER = 2  # at most this many records are hidden by damage before the next one
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A message set aside. stream: "" when it is none that is known here."""
+    """A message set aside. stream: "" if it is none of those known here."""
 
     seq: int
     stream: str
@@ -42,8 +42,8 @@ class Aside:
 
 @dataclass
 class Shelf:
-    """messages: in the order in which the firmware counts them. damaged: places with records that
-    cannot be read."""
+    """messages: in the order in which the firmware counts them. damaged: number of places with
+    records that cannot be read."""
 
     blocks: list[int] = field(default_factory=list)
     messages: list[Aside] = field(default_factory=list)
@@ -55,7 +55,7 @@ class _Block:
     number: int
     salt: int
     began_with: int
-    place: int = 0  # of the record that comes next
+    place: int = 0  # of the next record
     damaged: int = 0
     copies: int = 0
     records: list[tuple[int, bytes, int, int]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class _Block:
 
 
 def read_shelf(data: bytes, stream: str = "") -> Shelf:
-    """Of a whole region, any bytes. stream: that of the ring."""
+    """The shelf in a whole region; accepts any bytes. stream: that of the ring."""
     found = Shelf()
     blocks = []
     for number in range(len(data) // BLOCK_BYTES):
@@ -88,7 +88,7 @@ def read_shelf(data: bytes, stream: str = "") -> Shelf:
 
 
 def read_header(block: bytes) -> tuple[int, int, int, int] | None:
-    """(number, align, records that it began with, CRC), also where one bit of it is wrong."""
+    """(number, align, records that it began with, CRC), also if one bit of it is wrong."""
     text = bytearray(block[:HEADER_BYTES])
     found = _plain_header(text)
     for bit in range(HEADER_BYTES * 8 if found is None and text[0:2] != b"\xff\xff" else 0):
@@ -144,7 +144,7 @@ def _record(block: bytes, offset: int, shelf: _Block, reach: int) -> tuple[int, 
 
 
 def _messages(shelf: _Block, number: int, streams: set[str]) -> Iterator[Aside]:
-    """Those that have not left it."""
+    """The messages that have not left the shelf."""
     names = {crc30(name.encode(), 0): name for name in streams}
     held: dict[tuple[int, int], Aside] = {}
     for _, text, offset, _ in shelf.records:

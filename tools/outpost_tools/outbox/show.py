@@ -1,6 +1,6 @@
 """An image for people (text) and for programs (JSON).
 
-Everything from the flash is escaped: it may be anything.
+Everything from the flash is escaped, because it may be anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLUMNS = "{:>6} {:>9} {:<8} {:>10} {:>10} {:>6} {:>8} {:>6} {:>6}  {}"
 
 
 def text_fields(name: str, data: bytes) -> dict[str, str]:
-    """{name: text} when the bytes are UTF-8, else {name_hex: digits}."""
+    """{name: text} if the bytes are UTF-8, otherwise {name_hex: digits}."""
     try:
         return {name: data.decode("utf-8")}
     except UnicodeDecodeError:
@@ -28,14 +28,14 @@ def text_fields(name: str, data: bytes) -> dict[str, str]:
 
 
 def shown(data: bytes) -> str:
-    """As it is when every character can be printed; control characters would play with the
+    """The text itself if every character is printable; control characters could manipulate the
     terminal."""
     text = data.decode("utf-8", "replace")
     return text if text.isprintable() and "\ufffd" not in text else f"hex {data.hex()}"
 
 
 def sector_lines(image: Image, *, with_records: bool) -> Iterator[str]:
-    """A line a block, and below it one a record."""
+    """One line per block, followed by one per record."""
     yield _COLUMNS.format(
         "block",
         "sector_no",
@@ -94,7 +94,7 @@ def _block_line(block: Block, held: int) -> str:
 
 
 def free_bytes(block: Block) -> int:
-    """What a board could still append here: nothing after a torn record."""
+    """The bytes that a board could still append here: none after a torn record."""
     return BLOCK_BYTES - block.walk.end if block.rest_is_erased else 0
 
 
@@ -207,8 +207,8 @@ def _record_json(image: Image, record: Record, message: Message | None) -> dict[
 
 
 def message_json(image: Image, message: Message) -> dict[str, Any]:
-    """One message, as in the JSON lines of `export`. Of a series the payload is what a board would
-    send."""
+    """One message, as in the JSON lines of `export`. For a series, the payload is what a board
+    would send."""
     record = message.record
     fields: dict[str, Any] = {
         "stream": message.stream,

@@ -1,4 +1,4 @@
-"""The image that the arguments name: of a file, or of a live board."""
+"""The image that the arguments name: from a file, or from a live board."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outpost_tools.outbox.shelf import Shelf, read_shelf
 
 
 def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
-    """Also sets args.pins and args.shelf, and args.image where it was --live. Raises ToolError."""
+    """Also sets args.pins and args.shelf, and with --live args.image. Raises ToolError."""
     args.pins = ""
     data = _data(args)
     image = read_image(data)
@@ -27,7 +27,7 @@ def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
 
 
 def shelf(args: argparse.Namespace) -> Shelf:
-    """The messages set aside. Also sets args.image where it was --live. Raises ToolError."""
+    """The messages set aside. With --live, also sets args.image. Raises ToolError."""
     args.pins = ""
     data = _data(args)
     return read_shelf(data, read_image(data).stream)
@@ -35,7 +35,7 @@ def shelf(args: argparse.Namespace) -> Shelf:
 
 @contextlib.contextmanager
 def changeable_shelf(args: argparse.Namespace) -> Iterator[aside.Shelf]:
-    """The same, on the board or in the file itself. Raises ToolError."""
+    """The shelf on the board, or in the file itself. Raises ToolError."""
     _check_one(args)
     if args.live is None:
         with aside.image_shelf(args.image) as found:
@@ -48,8 +48,7 @@ def changeable_shelf(args: argparse.Namespace) -> Iterator[aside.Shelf]:
 
 
 def arrived_ms(args: argparse.Namespace) -> int:
-    """The time of arrival to give the messages: for a live board now, for a file its last
-    change."""
+    """The arrival time for the messages: now for a live board, its last change for a file."""
     if args.live is not None:
         return time.time_ns() // 1_000_000
     return os.stat(args.image).st_mtime_ns // 1_000_000
@@ -74,13 +73,13 @@ def _data(args: argparse.Namespace) -> bytes:
 def _read_live(args: argparse.Namespace) -> bytes:
     from outpost_tools.outbox import live  # late: an image needs neither pyserial nor tqdm
 
-    if args.save is not None and args.save.exists():  # before the wait for the board
-        raise ToolError(f"{args.save} is there already: name another file, or remove it")
+    if args.save is not None and args.save.exists():  # check before waiting for the board
+        raise ToolError(f"{args.save} exists already: name another file, or remove it")
     with live.progress_bar() as show:
         found = live.read_outbox(args.live, args.timeout, show, raw=args.raw)
     args.pins = found.pins
     if found.pins:
-        print(f"note: {args.live}: {found.pins}; read all the same", file=sys.stderr)
+        print(f"note: {args.live}: {found.pins}; reading it anyway", file=sys.stderr)
     if args.save is not None:
         _save(args.save, found.data)
     return found.data

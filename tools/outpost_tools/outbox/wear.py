@@ -1,12 +1,13 @@
-"""The model of wear: how many erases a year, how many years. Pure arithmetic on the sizes of the
+"""The model of wear: how many erases per year, how many years. Pure arithmetic on the sizes of the
 format.
 
-A message is one record, sectors are filled from end to end and used in a ring, each block is erased
-once before each use. So with r messages to a block, a block of n is erased once in n * r messages.
-Acknowledgements ride on records and cost nothing, but where messages are rare (or a board sleeps
-between them) they are saved in a state record of their own, at most one a message. Not in it:
-retries after a failed program; an erase ahead that a reset made forgotten, at most one each boot; a
-note (QoS 2), one state record a block; the policy NewestPerTopic, which writes messages again.
+A message is one record. Sectors are filled completely and used in a ring, and each block is erased
+once before each use. So with r messages per block, a block of n is erased once in n * r messages.
+Acknowledgements are stored in the next records at no cost. But where messages are rare (or a board
+sleeps between them) they are saved in a separate state record, at most one per message. Not in the
+model: retries after a failed program; an erase ahead that a reset made the board forget, at most
+one per boot; a note (QoS 2), one state record per block; the policy NewestPerTopic, which writes
+messages again.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES, NUMBERS, OVER
 
 SECONDS_A_YEAR = 365.25 * 86_400
 ENDURANCE = 100_000  # erases of a block that makers of NOR flash promise
-QUIET_S = 600  # without a record: then the client saves the acknowledgements
+QUIET_S = 600  # after this time without a record, the client saves the acknowledgements
 _FILLED_BLOCKS = 200
 TABLE_BLOCKS = (16, 64, 256)
-# seconds between, topic, payload
+# seconds between messages, topic bytes, payload bytes
 TABLE_LOADS = (
     (60.0, 20, 200),
     (10.0, 20, 200),
@@ -34,7 +35,7 @@ TABLE_LOADS = (
 class Load:
     """A message every interval_s seconds, into `blocks` blocks.
 
-    saves: state records a message, 0 to 1.
+    saves: state records per message, 0 to 1.
     """
 
     blocks: int
@@ -50,12 +51,12 @@ class Load:
 
     @property
     def room_bytes(self) -> int:
-        """For records, in a block."""
+        """Bytes for records in a block."""
         return BLOCK_BYTES - padded(HEADER_BYTES, self.align)
 
     @property
     def messages_per_block(self) -> float:
-        """On average; found by filling blocks, because a record is not split between two. 0 when
+        """On average; computed by filling blocks, because a record is not split between two. 0 if
         none fits."""
         if self.record_bytes > self.room_bytes:
             return 0.0
@@ -68,8 +69,8 @@ class Load:
         return messages / _FILLED_BLOCKS
 
     def _behind(self, left: int, record_bytes: int) -> int:
-        """Bytes left of all blocks after one more record: what a block has not room for stays
-        empty."""
+        """Bytes left in all blocks after one more record: if it does not fit into a block, the rest
+        of the block stays empty."""
         room = left % self.room_bytes or self.room_bytes
         return left - record_bytes if record_bytes <= room else left - room - record_bytes
 
@@ -79,13 +80,13 @@ class Load:
 
     @property
     def messages_held(self) -> int:
-        """How many fit without a connection, at least: in the oldest block all but the last message
-        may be freed."""
+        """How many fit without a connection, at least: all but the last message in the oldest block
+        may be released."""
         return (self.blocks - 1) * (self.room_bytes // self.record_bytes)
 
     @property
     def erases_a_year(self) -> float:
-        """Of each block."""
+        """Erases of each block."""
         return SECONDS_A_YEAR / self.interval_s * self.erases_per_message / self.blocks
 
     def years(self, endurance: int) -> float:
@@ -93,13 +94,13 @@ class Load:
 
 
 def saves_of(interval_s: float) -> float:
-    """State records a message of a board that stays awake."""
+    """State records per message for a board that stays awake."""
     return 1.0 if interval_s > QUIET_S else 0.0
 
 
 def erases_so_far(image: Image) -> tuple[int, int]:
-    """(fewest, most) erases of a block since the outbox was formatted: every sector opened was one,
-    but for the first in format 2, which takes a block that is blank."""
+    """(fewest, most) erases of a block since the outbox was formatted: one for every sector opened,
+    except the first one in format 2, which takes a blank block."""
     opened = [_opened(image, block) for block in range(len(image.blocks))]
     return min(opened), max(opened)
 
@@ -113,7 +114,7 @@ def _opened(image: Image, number: int) -> int:
 
 
 def span(seconds: float) -> str:
-    """How long, for people: 45 min, 5.2 h, 12 days."""
+    """A duration for people: 45 min, 5.2 h, 12 days."""
     for limit, unit, name in (
         (5400, 60, "min"),
         (2 * 86_400, 3600, "h"),
@@ -125,7 +126,7 @@ def span(seconds: float) -> str:
 
 
 def rounded(value: float) -> str:
-    """Three digits, thousands apart."""
+    """Three digits, with thousands separators."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -142,7 +143,7 @@ def report(load: Load, endurance: int) -> list[str]:
 
 
 def table(endurance: int, align: int) -> list[str]:
-    """Markdown, for typical loads."""
+    """A Markdown table for typical loads."""
     lines = [
         "| a message every | topic + payload | messages a block | blocks | erases of a block a "
         "year "
@@ -177,7 +178,7 @@ def _row(load: Load, endurance: int) -> str:
 
 
 def image_report(image: Image, endurance: int) -> list[str]:
-    """What an image says of its past."""
+    """What an image shows about its past."""
     fewest, most = erases_so_far(image)
     opened = (image.head.header.sector_no + 1) % NUMBERS
     return [

@@ -1,1 +1,1 @@
-"""From the collector's segments to tables, by Spark. README.md says what each module does."""
+"""From the collector's segments to tables, with Spark. README.md describes each module."""

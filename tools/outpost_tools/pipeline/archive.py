@@ -1,6 +1,6 @@
 """This package as a zip for Spark's executors, and the program that spark-submit runs.
 
-Standard library only. The same code makes the same bytes.
+Standard library only. The same code always produces the same bytes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ sys.exit(main(["pipeline", *sys.argv[1:]]))
 
 
 def is_zip() -> bool:
-    """Whether this code runs from such a zip: then spark-submit has given it to the executors."""
+    """Whether this code runs from such a zip; spark-submit has then given it to the executors."""
     return not _PACKAGE.is_dir()
 
 
 def write(path: Path) -> None:
-    """Only what the executors import: Python files."""
+    """Writes only what the executors import: Python files."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     files = sorted(
         file for file in _PACKAGE.rglob("*.py") if not file.is_relative_to(_PACKAGE / "tree")

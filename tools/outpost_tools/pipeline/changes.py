@@ -1,4 +1,4 @@
-"""What silver has got since a version, by its log: the input of a round of gold."""
+"""The changes of silver since a version, read from its log: the input of a round of gold."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pyarrow as pa
 
 from outpost_tools.pipeline import clocks, delta
 
-NOTE = "outpost_moves"  # in a commit of silver that moved readings: moves.py; or deleted a device
-_MOST_ROWS = 8_000_000  # of a step: bounds what a task holds
-_OWN = ("DELETE",)  # upkeep.py deletes of gold, too, and names a device that is gone
+NOTE = "outpost_moves"  # in a commit of silver that moved readings (moves.py) or deleted a device
+_MOST_ROWS = 8_000_000  # per step: bounds what a task holds
+_OWN = ("DELETE",)  # upkeep.py deletes from gold itself, and names a device that is deleted
 
 
 @dataclass
 class Step:
-    """Files all of whose readings are new; of each commit that moved readings, the files and the
-    boots that have got their first times in them; devices that have changed otherwise. `version`:
-    silver's, when it is reached with this step, else -1. is_whole: gold begins anew with it."""
+    """Files whose readings are all new; for each commit that moved readings, the files and the
+    boots that have got their first times in them; devices that changed in another way. `version`:
+    silver's version when this step completes it, else -1. is_whole: gold is rebuilt from it."""
 
     version: int = -1
     fresh: list[Path] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Step:
 
 
 def of_silver(place: Path, since: int) -> list[Step]:
-    """From that version (-1: from nothing) to the newest."""
+    """The steps from that version (-1: from nothing) to the newest."""
     newest = delta.open_table(place).version()
     commits = delta.commits(place, since) if since >= 0 else None
     if commits is None or any(not _is_known(one) for one in commits):
@@ -42,13 +42,13 @@ def of_silver(place: Path, since: int) -> list[Step]:
         steps[-1].version = one.version
         _add(place, steps[-1], one)
     steps[-1].version = newest
-    # A device that is made again is read of silver as it is after all steps.
+    # A device that is recomputed is read from silver as it is after all steps.
     is_apart = len(steps) > 1 and any(step.again for step in steps)
     return _all(place, newest) if is_apart or not _are_there(steps) else steps
 
 
 def _is_known(one: delta.Commit) -> bool:
-    """Whether it only added readings, or said what it moved."""
+    """Whether the commit only added readings, or recorded what it moved."""
     return not one.has_removed or NOTE in one.info or one.operation in _OWN
 
 
@@ -66,13 +66,13 @@ def _add(place: Path, step: Step, one: delta.Commit) -> None:
 
 
 def _are_there(steps: list[Step]) -> bool:
-    """Compaction removes, after a day, what it replaced."""
+    """Whether the files still exist: compaction removes, after a day, the files it replaced."""
     moved = [path for step in steps for paths, _ in step.placed for path in paths]
     return all(path.exists() for path in (*moved, *(one for step in steps for one in step.fresh)))
 
 
 def _all(place: Path, newest: int) -> list[Step]:
-    """Everything, from nothing. Only the last step counts: a kill before it begins anew."""
+    """Everything, from nothing. Only the last step counts: after a kill before it, all restarts."""
     table = delta.open_table(place)
     steps, rows = [Step(is_whole=True)], 0
     for file in delta.files_of(table):

@@ -1,9 +1,10 @@
 """Spark's checkpoint and power cuts: Spark renames its files into place and does not wait for the
-disk, so a cut may leave one empty, and every later start fails with it.
+disk, so a cut may leave one empty, and every later start fails on it.
 
-What a batch was made of (offsets/N) must not be lost once a table has the batch: keep() makes it
-durable first. An empty file is then of a batch that no table has, or Spark's note that a batch is
-done: repair() removes it, and the batch is planned again, or found done by the tables. Files only.
+The plan of a batch (offsets/N) must not be lost once a table has the batch, so keep() makes it
+durable first. An empty file then belongs to a batch that no table has, or is Spark's note that a
+batch is complete. repair() removes it, and the batch is planned again, or the tables show that it
+is complete. Files only.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from outpost_tools.pipeline import consumed, delta, tables
 
 
 def keep(tables_dir: Path, number: int) -> None:
-    """Before the first commit of a batch. Raises OSError."""
+    """Call before the first commit of a batch. Raises OSError."""
     place = tables_dir / consumed.CHECKPOINT
     offsets = place / "offsets"
     delta.sync([place / "metadata", offsets / str(number), offsets, place, tables_dir])
 
 
 def repair(tables_dir: Path) -> None:
-    """Before a run, which must be the only one. Raises ToolError where a table has the batch (of a
-    version that did not keep())."""
+    """Call before a run, which must be the only one. Raises ToolError where a table has the batch
+    (written by a version without keep())."""
     place = tables_dir / consumed.CHECKPOINT
     _remove(_empty(place / "commits"))
     lost = _empty(place / "offsets")
@@ -37,7 +38,7 @@ def repair(tables_dir: Path) -> None:
     if lost:
         raise ToolError(
             f"{lost[0]} is empty: a power cut, or a bad disk. Move {tables_dir} away and run "
-            "again: the tables are made again from the segments"
+            "again: the tables are recreated from the segments"
         )
 
 
@@ -46,7 +47,7 @@ def _empty(folder: Path) -> list[Path]:
 
 
 def _remove(paths: list[Path]) -> list[Path]:
-    """No path is left."""
+    """Returns the empty list: nothing is left."""
     for path in paths:
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         os.unlink(path)

@@ -1,18 +1,18 @@
 """The time of readings that were taken before their board's clock was set.
 
 Such a message carries `up`, seconds since boot, and no `bt`. Once the clock is set, the firmware
-sends both for the rest of that boot: `bt - up` is when the board booted, and dates the earlier
-readings of the same (device, stream, boot) their time. Of several such messages the one with the
-lowest number counts: it is nearest to the readings before it, and the result does not depend on
-what arrived first. It places only lower numbers than its own, so a boot number that comes again
-after 65,536 boots places nothing wrongly.
+sends both for the rest of that boot: `bt - up` is when the board booted, and gives the earlier
+readings of the same (device, stream, boot) their time. Of several such messages, the one with the
+lowest number counts: it is nearest to the earlier readings, and the result does not depend on the
+order of arrival. It dates only numbers lower than its own, so a boot number that returns after
+65,536 boots dates nothing wrongly.
 
-Where the time is put in: when a batch is written, if the clock is known by then; else in the batch
-that brings the clock, which rewrites the files of silver that hold such readings (moves.py). A
-clock with a lower number replaces one that was known, and the times with it: what a reading's time
-is follows from all messages of the boot, never from the batches that they came in. A boot whose
-clock never became known keeps readings without a time; its neighbours bound them (`boots` among the
-gold tables). The state is one clock per boot that had it set late.
+Where the time is filled in: when a batch is written, if the clock is known by then; otherwise in
+the batch that brings the clock, which rewrites the files of silver that hold such readings
+(moves.py). A clock with a lower number replaces a known one, and the times that came from it: the
+time of a reading follows from all messages of the boot, never from the batches that they came in.
+If the clock of a boot never became known, its readings keep no time; their neighbours bound them
+(`boots` among the gold tables). The state is one clock per boot whose clock was set late.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ CLOCKS = pa.schema(
     ]
 )
 BOOTS = pa.schema([schemas.READING.field(name) for name in BOOT])
-# By which clocks readings get other times; is_first: of a boot that had none before.
+# Clocks that give readings other times; is_first: the boot had no clock before.
 CHANGED = pa.schema([*CLOCKS, ("is_first", pa.bool_())])
 # columns that place() needs
 NEEDED = [*BOOT, "seq", "uptime_s", "shift_s", "time", "placed", "received"]
 
 
 def since_boot_us(rows: pa.Table) -> np.ndarray:
-    """Microseconds from boot to reading; NaN where the message does not tell."""
+    """Microseconds from boot to reading; NaN where the message does not say."""
     up, shift = rows["uptime_s"].to_numpy(), rows["shift_s"].to_numpy()
     return np.rint((up + np.nan_to_num(shift)) * 1_000_000)
 
 
 def from_readings(rows: pa.Table) -> pa.Table:
-    """The clocks that readings show: one for each boot."""
+    """The clocks that these readings reveal, one per boot."""
     both = pc.and_(
         pc.is_valid(rows["uptime_s"]),
         pc.and_(pc.is_valid(rows["time"]), pc.is_null(rows["placed"])),
@@ -77,7 +77,7 @@ def to_state(clocks: pa.Table, streams: int, codes: np.ndarray) -> pa.ListArray:
 
 
 def lowest(clocks: pa.Table) -> pa.Table:
-    """Of each boot the clock with the lowest message number."""
+    """For each boot, the clock with the lowest message number."""
     if not clocks.num_rows:
         return clocks
     clocks = clocks.sort_by([(name, "ascending") for name in CLOCKS.names])
@@ -85,7 +85,7 @@ def lowest(clocks: pa.Table) -> pa.Table:
 
 
 def _begins(rows: pa.Table, names: list[str]) -> np.ndarray:
-    """Which of sorted rows differ in `names` from the row before."""
+    """Which of the sorted rows differ in `names` from the preceding row."""
     new = np.ones(rows.num_rows, dtype=bool)
     new[1:] = False
     for name in names:
@@ -110,14 +110,14 @@ def boots_to_state(boots: pa.Table, streams: int, codes: np.ndarray) -> pa.ListA
 
 
 def with_open_boots(rows: pa.Table, before: pa.Table) -> pa.Table:
-    """The boots in `before`, and those of readings that have no time of their own."""
+    """The boots in `before`, and those of readings without a time of their own."""
     is_open = pc.and_(_has_no_time(rows), pc.is_valid(rows["uptime_s"]))
     boots = pa.concat_tables([before, rows.filter(is_open).select(BOOT).cast(BOOTS)])
     return boots.group_by(BOOT, use_threads=False).aggregate([]).select(BOOT)
 
 
 def changed(now: pa.Table, before: pa.Table, boots: pa.Table) -> pa.Table:
-    """Rows of CHANGED: the clocks of these boots that are not as they were."""
+    """Rows of CHANGED: the clocks of these boots that differ from before."""
     mine = now.filter(pc.is_in(_boot_names(now), value_set=_boot_names(boots)))
     at = pc.index_in(_boot_names(mine), value_set=_boot_names(before))
     same = [pc.equal(mine[name], before[name].take(at)) for name in CLOCKS.names[3:]]
@@ -126,7 +126,7 @@ def changed(now: pa.Table, before: pa.Table, boots: pa.Table) -> pa.Table:
 
 
 def is_of(rows: pa.Table, boots: pa.Table) -> pa.Array:
-    """Which rows are of one of these BOOTs."""
+    """Which rows belong to one of these BOOTs."""
     return pc.is_in(_boot_names(rows), value_set=_boot_names(boots))
 
 
@@ -135,8 +135,8 @@ def _has_no_time(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
-    """`rows` (with the columns NEEDED): those of the boots in `clocks` that have no time of their
-    own get the one that follows from the clock, or none."""
+    """`rows` (with the columns NEEDED), where readings of the boots in `clocks` without a time of
+    their own get the time that follows from the clock, or none."""
     open_ones = pc.and_(_has_no_time(rows), pc.is_valid(rows["uptime_s"]))
     where = np.flatnonzero(open_ones.to_numpy(zero_copy_only=False)) if rows.num_rows else []
     if not len(where) or not clocks.num_rows:

@@ -1,14 +1,15 @@
-"""Messages that have the number of another one, and say something else.
+"""Messages that have the same number as another one, with different contents.
 
-A board gives no number twice. So either two boards send under one identity (a cloned card, settings
-and outbox copied to a second board), or one board went back to numbers that it had used: its flash
-was restored from an older image. Silver keeps the message that was received first; the others go to
-quarantine with their bytes, as CONFLICT, each contents once.
+A board never uses a number twice. So either two boards send under one identity (a cloned card, or
+settings and outbox copied to a second board), or one board went back to numbers that it had used:
+its flash was restored from an older image. Silver keeps the message that was received first; the
+others go to quarantine with their bytes, as CONFLICT, once for each different contents.
 
-What tells the two apart is the order of arrival. A restored board goes back once, and goes on from
-there. Two boards take turns: after a conflict comes a number above all before it that does not
-follow the conflict's, or numbers go back within one boot, which no restart explains. A message that
-overtakes another (several collectors) can look so once or twice: TWIN_SIGNS make it two boards.
+The order of arrival distinguishes the two cases. A restored board goes back once, and continues
+from there. Two boards alternate: after a conflict comes a number above all earlier ones that does
+not follow the conflict's number, or numbers go back within one boot, which no restart explains. A
+message that overtakes another (several collectors) can look like that once or twice, so TWIN_SIGNS
+signs are needed to report two boards.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ PathOf = Callable[[str, int], Path]
 
 
 def refused(origins: pa.Table, path_of: PathOf, from_silver: pa.Table) -> pa.Table:
-    """Rows of quarantine for the frames at these ORIGINs; their bytes are read from the log. Of
-    those of silver the segment may be gone: then they are made of their readings."""
+    """Rows of quarantine for the frames at these ORIGINs; their bytes are read from the log. For
+    messages of silver the segment may be deleted; they are then rebuilt from their readings."""
     rows = [*_rows(origins, path_of), *_displaced(from_silver, path_of)]
     columns = zip(*rows, strict=True) if rows else [[] for _ in schemas.QUARANTINE]
     arrays = [
@@ -71,7 +72,7 @@ def _displaced(rows: pa.Table, path_of: PathOf) -> Iterator[tuple]:
 
 
 def next_state(state: pa.Table, codes: np.ndarray, kept: pa.Table, streams: int) -> dict:
-    """The columns of `streams` states about conflicts. codes: of the rows of `state`.
+    """The columns about conflicts for `streams` states. codes: of the rows of `state`.
 
     kept: messages of this batch, `conflicts` among them, with the `code` of their stream.
     """
@@ -89,7 +90,7 @@ _COLUMNS = ("conflicts", "twin_signs", "last_seq", "last_boot", "last_conflicts"
 
 
 def _before(state: pa.Table, codes: np.ndarray, streams: int) -> dict[str, np.ndarray]:
-    """As it was; `highest` number of each stream too. Tables of older versions have none of it."""
+    """The state before, with the `highest` number of each stream. Older tables have none of it."""
     columns = {name: np.zeros(streams, np.int64) for name in ("conflicts", "twin_signs")}
     columns |= {name: np.full(streams, -1) for name in ("last_seq", "last_boot", "highest")}
     columns["last_conflicts"] = np.zeros(streams, dtype=bool)
@@ -103,19 +104,19 @@ def _before(state: pa.Table, codes: np.ndarray, streams: int) -> dict[str, np.nd
 
 
 def _take_last(columns: dict[str, np.ndarray], kept: pa.Table) -> None:
-    """Of streams without a conflict: which message came last. kept: sorted by code."""
+    """For streams without a conflict: which message came last. kept: sorted by code."""
     if not kept.num_rows:
         return
     code, received = kept["code"].to_numpy(), kept["received"].cast(pa.int64()).to_numpy()
     begins = np.flatnonzero(np.diff(code, prepend=code[0] - 1))
     latest = np.maximum.reduceat(received, begins)
     at = np.flatnonzero(received == np.repeat(latest, np.diff(begins, append=len(code))))
-    for name in ("seq", "boot"):  # of several in that moment, the last stays
+    for name in ("seq", "boot"):  # if several came at that moment, the last one wins
         columns[f"last_{name}"][code[at]] = kept[name].to_numpy()[at]
 
 
 def _follow(columns: dict[str, np.ndarray], kept: pa.Table) -> None:
-    """Message by message: of streams with conflicts."""
+    """Message by message, for streams with conflicts."""
     kept = kept.sort_by([(name, "ascending") for name in ("received", *ORIGIN)])
     rows = (kept[name].to_pylist() for name in ("code", "seq", "boot", "conflicts"))
     for code, seq, boot, is_conflict in zip(*rows, strict=True):

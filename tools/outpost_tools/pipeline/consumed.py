@@ -1,14 +1,14 @@
-"""Which segments nobody needs any more, and deleting those.
+"""Finds and deletes segments that nobody needs any more.
 
-Every tables directory that reads a log registers in `<log>/.readers/`; a segment goes only when
-each of them has committed it. What a query has committed is read from Spark's own checkpoint: the
-offsets of the newest batch in `commits/`. The newest sealed segment of a collector always stays, so
-that no number is given twice, and so do those that the collector's own snapshot does not cover: it
-would read them again.
+Every tables directory that reads a log registers in `<log>/.readers/`; a segment is deleted only
+when each of them has committed it. What a query has committed is read from Spark's own checkpoint:
+the offsets of the newest batch in `commits/`. The newest sealed segment of a collector always
+stays, so that no number is used twice. So do those that the collector's own snapshot does not
+cover, because it would read them again.
 
-A collector's log is read from the first segment that was there. One with a lower number that is
-copied in later (from a backup, an old disk) is behind what was taken in: it is not read, told by
-each run, and not deleted.
+A collector's log is read from the first segment that was there. A segment with a lower number that
+is copied in later (from a backup, an old disk) comes before what was taken in: it is not read, each
+run reports it, and it is not deleted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIRST = "_first_segments.json"
 
 
 def register(log: Path, tables_dir: Path) -> None:
-    """Say that `tables_dir` reads this log. Raises OSError when the log cannot be written."""
+    """Record that `tables_dir` reads this log. Raises OSError when the log cannot be written."""
     path = _registration(log, tables_dir)
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
@@ -73,7 +73,7 @@ def readers(log: Path) -> list[Path]:
 
 
 def query(tables_dir: Path) -> str:
-    """Spark's name for the query that these tables are made by; "" before the first run."""
+    """Spark's name for the query that makes these tables; "" before the first run."""
     try:
         text = (tables_dir / CHECKPOINT / "metadata").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def committed_batch(tables_dir: Path) -> int:
 
 
 def committed_offsets(tables_dir: Path) -> dict[str, int]:
-    """{collector: last segment} that is in these tables for good."""
+    """{collector: last segment} that these tables have committed."""
     number = committed_batch(tables_dir)
     if number < 0:
         return {}
@@ -96,7 +96,7 @@ def committed_offsets(tables_dir: Path) -> dict[str, int]:
     lines = path.read_text(encoding="utf-8").splitlines()
     if not lines:
         raise ToolError(f"{path} is empty: a power cut, or a bad disk")
-    return json.loads(lines[-1])  # version, metadata, then one line a source: there is one
+    return json.loads(lines[-1])  # version, metadata, then one line per source: there is one
 
 
 def first_segments(tables_dir: Path) -> dict[str, int]:
@@ -111,8 +111,8 @@ def first_segments(tables_dir: Path) -> dict[str, int]:
 
 
 def note_first(log: Path, tables_dir: Path) -> None:
-    """Before a run: of what it takes in, and of what it took in before it noted any. Raises
-    ToolError, OSError."""
+    """Call before a run: notes the first segment of each collector, for what this run takes in and
+    for what earlier versions took in without a note. Raises ToolError, OSError."""
     known, taken = first_segments(tables_dir), committed_offsets(tables_dir)
     there = {name: numbers[0] for name, numbers in _sealed(log).items()}
     found = there | {name: known[name] for name in taken if name in known}
@@ -121,7 +121,7 @@ def note_first(log: Path, tables_dir: Path) -> None:
 
 
 def unread(log: Path, tables_dir: Path) -> dict[str, list[int]]:
-    """{collector: segments older than all that was taken in}. Raises ToolError."""
+    """{collector: segments older than everything that was taken in}. Raises ToolError."""
     first = first_segments(tables_dir)
     older = {
         name: [number for number in numbers if number < first.get(name, 0)]
@@ -140,9 +140,9 @@ def _sealed(log: Path) -> dict[str, list[int]]:
 
 
 def unread_lines(log: Path, tables_dir: Path) -> list[str]:
-    """unread() for people, and what to do. Raises ToolError."""
+    """unread() as lines for people, with advice. Raises ToolError."""
     return [
-        f"{log / name}: {_segments(numbers)} came after later ones were taken in, and "
+        f"{log / name}: {_segments(numbers)} arrived after later ones had been processed, and "
         f"{'is' if len(numbers) == 1 else 'are'} not read; move them to a folder of their own, as "
         f"{log / name}-older, and run again"
         for name, numbers in unread(log, tables_dir).items()
@@ -158,14 +158,14 @@ def _segments(numbers: list[int]) -> str:
 def prune(log: Path) -> tuple[int, int]:
     """(segments, bytes) deleted: what every registered reader has committed.
 
-    Raises ToolError when one cannot be asked.
+    Raises ToolError when one of them cannot be read.
     """
     offsets, firsts = [], []
     for tables_dir in readers(log):
         if not tables_dir.is_dir():
             raise ToolError(
-                f"{tables_dir} reads {log} but is not there; if for good: outpost pipeline prune "
-                f"--forget {tables_dir}"
+                f"{tables_dir} is a reader of {log} but does not exist; if it was deleted: outpost "
+                f"pipeline prune --forget {tables_dir}"
             )
         offsets.append(committed_offsets(tables_dir))
         firsts.append(first_segments(tables_dir))
@@ -182,13 +182,13 @@ def prune(log: Path) -> tuple[int, int]:
 
 
 def pruned(log: Path) -> str:
-    """prune(), and a line for people about it. Raises ToolError."""
+    """prune(), and a line about it for people. Raises ToolError."""
     count, size = prune(log)
     return f"{count} consumed segments deleted, {size:,} bytes"
 
 
 def prune_replay(tables_dir: Path) -> None:
-    """The replayed segments belong to these tables alone."""
+    """Delete the replayed segments that are committed; only these tables use them."""
     last = committed_offsets(tables_dir).get(tables.REPLAY, -1)
     for path in segments.sealed_segments(tables_dir / tables.REPLAY):
         if segments.segment_number(path) <= last:
@@ -206,8 +206,8 @@ def _deletable(directory: Path, first: int, offsets: Iterable[dict[str, int]]) -
 
 
 def _covered(directory: Path) -> float:
-    """The last segment that the collector need not read again; a folder without a collector has no
-    such need."""
+    """The last segment that the collector need not read again; a folder without a collector needs
+    none."""
     try:
         return int(
             json.loads((directory / "state.json").read_text(encoding="utf-8"))["sealed_through"]

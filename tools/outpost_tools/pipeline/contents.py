@@ -1,11 +1,12 @@
-"""What a message says, in 8 bytes: the fingerprint by which a repeat is told from a conflict.
+"""A message's contents in 8 bytes: the fingerprint that distinguishes a repeat from a conflict.
 
-A message's fingerprint is made of its readings and of nothing that may differ between two sendings:
-neither the frame around it nor `held`. Its upper 16 bits are of the stream, so those of one board
-lie together; 48 bits are of stream, number and contents. Of 10^9 messages, one conflict in 10^10 is
-taken for a duplicate.
+A message's fingerprint is computed from its readings and from nothing that may differ between two
+transmissions: neither the frame around it nor `held`. Its upper 16 bits depend on the stream, so
+those of one board are adjacent; 48 bits depend on stream, number and contents. Among 10^9 messages,
+one conflict in 10^10 is mistaken for a duplicate.
 
-Which were seen before is in fingerprints.py. Columns of schemas.READING in, numpy out; no files.
+fingerprints.py stores those that were seen before. Columns of schemas.READING in, numpy out; no
+files.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _NONE = np.zeros(0, TYPE)
 
 
 def of_messages(rows: pa.Table, begins: np.ndarray) -> np.ndarray:
-    """One for each message; begins: where in `rows` each one's rows begin."""
+    """One fingerprint for each message; begins: where each message's rows begin in `rows`."""
     if not len(begins):
         return _NONE
     contents = np.add.reduceat(of_rows(rows), begins)
@@ -43,13 +44,13 @@ def keys(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
 
 
 def of_rows(rows: pa.Table) -> np.ndarray:
-    """What each reading says, its place in the message included: added up, they are the message's
+    """A hash of each reading, including its place in the message. Their sum is the message's
     contents."""
     return _said(rows, _INTEGERS)
 
 
 def of_readings(rows: pa.Table) -> np.ndarray:
-    """The same without the place, which another of its message's readings moves if it is lost."""
+    """The same without the place, which shifts when another reading of the message is lost."""
     return _said(rows, _INTEGERS[1:])
 
 
@@ -67,7 +68,7 @@ def _said(rows: pa.Table, integers: tuple[str, ...]) -> np.ndarray:
 
 
 def of_columns(rows: pa.Table) -> np.ndarray:
-    """What each row says in all its columns, which are of integers, times, floats and texts."""
+    """A hash of each row over all its columns, which hold integers, times, floats and texts."""
     said = np.full(rows.num_rows, _ABSENT)
     for column in rows.columns:
         if pa.types.is_string(column.type):

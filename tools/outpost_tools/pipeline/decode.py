@@ -1,12 +1,12 @@
 """From the bytes of a segment to Arrow batches of schemas.FRAME.
 
-The fast reader: it reads the messages that are plainly valid. msgspec decodes a pack into typed
-records in C and refuses any surprise (a wrong type, a label that is unknown); series are read side
-by side (series_rows.py). Whatever these refuse goes to the exact reader (exact.py). The two agree
+The fast reader: it reads the messages that are clearly valid. msgspec decodes a pack into typed
+records in C and refuses anything unusual (a wrong type, an unknown label); series are read side by
+side (series_rows.py). What these refuse goes to the exact reader (exact.py). The two readers agree
 row for row.
 
-Why msgspec: types and labels are checked while it parses, where orjson returns dictionaries for
-Python to check, and pyarrow.json fails a block of messages as a whole for one that is odd.
+Why msgspec: it checks types and labels while it parses, whereas orjson returns dictionaries for
+Python to check, and pyarrow.json fails a whole block of messages because of one odd message.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from outpost_tools.pipeline import arrival, exact, schemas
 from outpost_tools.pipeline.series_batches import SeriesReader
 
 _FRAMES_PER_BATCH = 4096
-_BYTES_PER_BATCH = 1 << 20  # of payload: bounds the rows of a batch
+_BYTES_PER_BATCH = 1 << 20  # of payload: bounds the number of rows in a batch
 _NAMES_REMEMBERED = 100_000
 _HEADER = np.dtype(list(segments.HEADER))
 _UNDECIDED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-# Of each frame: segments.HEADER, begin, end, topic_at, payload_at.
+# For each frame: segments.HEADER, begin, end, topic_at, payload_at.
 Frames = dict[str, np.ndarray]
 _ABSENT = -1  # an integer that the pack does not have
 
 
 def _record_type() -> type[msgspec.Struct]:
-    """A plain record, by labels.py: whatever is not there, or not of its kind, is refused."""
+    """A plain record, by labels.py: an unknown label, or a value of another type, is refused."""
     kinds: dict[str, Any] = dict.fromkeys(labels.TEXTS, str)
     for label, (lowest, highest) in labels.NUMBERS.items():
         kinds[label] = Annotated[float, msgspec.Meta(ge=float(lowest), le=float(highest))]
@@ -65,8 +65,8 @@ def segment_batches(
     *,
     is_open: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of one segment, in no promised order. is_open: it is not sealed, so it need not have
-    an end."""
+    """All rows of one segment, in no particular order. is_open: it is not sealed, so it need not
+    have an end."""
     reader = _Reader(data, collector, number, versions)
     found = segments.Contents(data, is_open=is_open)
     for begin, ends in found.runs(most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH):
@@ -75,7 +75,7 @@ def segment_batches(
 
 
 def _decoded(payloads: list[bytes]) -> list[list[_Record] | None]:
-    """Each payload's records; None (or none) for what is not plain."""
+    """Each payload's records; None (or an empty list) for what is not plain."""
     try:
         return [_decode_pack(payload) for payload in payloads]
     except _UNDECIDED:
@@ -91,8 +91,8 @@ def _decoded_one(payload: bytes) -> list[_Record] | None:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Else Python would look through a chunk's thousands of lists for cycles, repeatedly; they
-    have none."""
+    """Otherwise Python would search a chunk's thousands of lists for cycles, repeatedly; they have
+    none."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -104,8 +104,8 @@ def _without_collector() -> Iterator[None]:
 
 @dataclass
 class _Chunk:
-    """Frames side by side, one place of each list and array a frame. columns: Frames, and what the
-    first record says: seq, held, boot, ver."""
+    """Frames side by side: each list and array has one entry per frame. columns: Frames, and the
+    labels of the first record: seq, held, boot, ver."""
 
     columns: Frames
     packs: list[list[_Record]]
@@ -126,7 +126,7 @@ def _of(frames: Frames, keep: np.ndarray) -> Frames:
 
 
 class _Reader:
-    """Sorts the frames of a chunk into plain messages and rows of the exact reader, and packs both
+    """Splits the frames of a chunk into plain messages and rows of the exact reader, and packs both
     into batches."""
 
     def __init__(self, data: bytes, collector: str, number: int, versions: tuple[int, ...]) -> None:
@@ -156,7 +156,7 @@ class _Reader:
         yield from exact.arrow_batches(iter(rows))
 
     def _sorted(self, frames: Frames) -> tuple[pa.RecordBatch, list[tuple]]:
-        """(the plain rows, those of the exact reader)."""
+        """(the plain rows, the rows of the exact reader)."""
         chunk, rows = self._chunk(frames), []
         for not_plain in (self._undecided, self._odd_labels, self._odd_records):
             while len(places := not_plain(chunk)):
@@ -193,7 +193,7 @@ class _Reader:
         return np.flatnonzero([not pack for pack in chunk.packs])
 
     def _odd_labels(self, chunk: _Chunk) -> np.ndarray:
-        """Places of the packs whose own labels, or whose frames, are not as they should be."""
+        """Places of the packs whose own labels, or whose frames, are not valid."""
         heads, columns = [pack[0] for pack in chunk.packs], chunk.columns
         for label in labels.INTEGERS:
             columns[label] = np.array([getattr(head, label) for head in heads], np.int64)
@@ -207,8 +207,8 @@ class _Reader:
         return np.flatnonzero(~fits)
 
     def _names(self, chunk: _Chunk, heads: list[_Record]) -> list[str]:
-        """The device of each, that topic and base name tell; empty when they don't, or when the
-        stream is none."""
+        """The device of each pack, from topic and base name; empty when they name none, or when the
+        stream is invalid."""
         data, devices, columns = self._data, self._devices, chunk.columns
         spans = zip(
             columns["topic_at"].tolist(), columns["payload_at"].tolist(), heads, strict=True
@@ -227,10 +227,10 @@ class _Reader:
         return [devices[key] for key in keys]
 
     def _odd_records(self, chunk: _Chunk) -> np.ndarray:
-        """Places of the packs with a time that is not plausible, an empty name, or base values
-        that change within the pack.
+        """Places of the packs with an implausible time, an empty name, or base values that change
+        within the pack.
 
-        Leaves the rows' times, NaN where not known.
+        Stores the rows' times, NaN where not known.
         """
         self._counts = np.fromiter(map(len, chunk.packs), np.int64, len(chunk.packs))
         self._records = list(chain.from_iterable(chunk.packs))
@@ -256,7 +256,7 @@ class _Reader:
         return ~(fits & (self._times < labels.MAX_TIME_S))
 
     def _has_new_bases(self, chunk: _Chunk) -> np.ndarray:
-        """Which records after a pack's first have a base name or base time of their own."""
+        """Which records after the first of their pack have their own base name or base time."""
         is_new, heads = np.zeros(len(self._records), dtype=bool), [pack[0] for pack in chunk.packs]
         for label in ("bn", "bt"):
             get = attrgetter(label)

@@ -1,16 +1,16 @@
 """Delta Lake without Spark's connector: tasks write Parquet files, the driver commits their list.
 
-A file counts from the commit on that names it, and with all others of that commit; what a killed
-task or driver left is in no commit. A commit carries the number of its batch, under the name of the
-query, as an app transaction: committed() tells which batch a table has, and a batch that comes
-twice is skipped. Delta does not refuse it by itself.
+A file counts from the commit that names it, together with all others of that commit; what a killed
+task or driver left behind is in no commit. A commit carries the number of its batch, under the name
+of the query, as an app transaction: committed() returns the last batch that a table has, and a
+batch that comes twice is skipped. Delta does not refuse it by itself.
 
-A commit that takes files out (their rows were moved or changed) holds only while nobody else has
-committed since the list was made, a compaction for instance: the library does not look whether the
-files are still there. It is made again then (rewrite()).
+A commit that removes files (because their rows were moved or changed) is valid only if nobody else,
+a compaction for instance, has committed since the list was made: the library does not check that
+the files are still there. Otherwise the commit is repeated on the new version (rewrite()).
 
-A commit is on the disk, and before it the files that it names: a power cut leaves neither a commit
-without its files nor, in a table, less than another one was told to count on.
+A commit, and before it the files that it names, are synced to the disk: a power cut leaves neither
+a commit without its files nor a table that lacks what another table already relies on.
 
 Knows neither Spark nor what is in the tables.
 """
@@ -36,15 +36,15 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the folder of a null, as everybody names it
-# What a task returns of each file that it wrote; `table`: the name of the table.
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the folder of a null, by Hive's convention
+# What a task returns for each file that it wrote; `table`: the name of the table.
 FILES = pa.schema(
     [("table", pa.string()), ("path", pa.string()), ("size", pa.int64())]
     + [("partition", pa.string()), ("stats", pa.string())]
 )
-_GROUP_ROWS = 1 << 16  # whoever looks for a few rows reads a few groups
-_LONGEST = 64  # of a text in the statistics
-TRIES = 20  # of a rewrite beside a compaction: each takes one commit of another to fail
+_GROUP_ROWS = 1 << 16  # a reader that wants a few rows reads a few groups
+_LONGEST = 64  # the longest text in the statistics
+TRIES = 20  # of a rewrite beside a compaction: each failure takes one commit of another writer
 
 
 class Batch(NamedTuple):
@@ -59,8 +59,8 @@ def exists(place: Path) -> bool:
 
 
 def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings: str) -> None:
-    """When it is there, it gets the columns that it lacks. settings: Delta's, with _ for the
-    dots."""
+    """Create the table; if it exists, add the columns that it lacks. settings: Delta's, with _ for
+    the dots."""
     if exists(place):
         _widen(place, schema)
         return
@@ -74,7 +74,7 @@ def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings:
 
 
 def _widen(place: Path, schema: pa.Schema) -> None:
-    """An older version made it. In its rows a new column is null."""
+    """For a table that an older version made. In its rows a new column is null."""
     table = open_table(place)
     known = {field.name for field in table.schema().fields}
     missing = [field for field in Schema.from_arrow(schema).fields if field.name not in known]
@@ -83,7 +83,7 @@ def _widen(place: Path, schema: pa.Schema) -> None:
 
 
 def open_table(place: Path, version: int | None = None) -> DeltaTable:
-    """None: the newest."""
+    """version None: the newest."""
     return DeltaTable(str(place), version=version)
 
 
@@ -94,8 +94,8 @@ def committed(place: Path, query: str) -> int:
 
 
 def version_before(place: Path, batch: Batch) -> int | None:
-    """The version that the commit of this batch was made on; None where the table does not have the
-    batch, or its log no longer says."""
+    """The version that this batch was committed on top of; None where the table does not have the
+    batch, or its log no longer shows it."""
     if committed(place, batch.query) < batch.number:
         return None
     for version in range(open_table(place).version(), 0, -1):
@@ -119,7 +119,8 @@ def _actions(place: Path, version: int) -> list[dict]:
 
 
 def write(place: Path, rows: pa.Table, partition: str | None = None, by: str = "") -> dict:
-    """A new file of these rows, as a row of FILES; `partition`: the value of column `by`."""
+    """Write a new file of these rows; returns a row of FILES. `partition`: the value of column
+    `by`."""
     folder = place / f"{by}={NO_VALUE if partition is None else partition}" if by else place
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"part-{uuid.uuid4().hex}.zstd.parquet"
@@ -133,11 +134,11 @@ def write(place: Path, rows: pa.Table, partition: str | None = None, by: str = "
 
 
 def statistics(metadata: pq.FileMetaData) -> str:
-    """Delta's, of the plain columns of a file: by them engines pass over files."""
+    """Delta's statistics for the plain columns of a file, by which engines skip files."""
     lowest: dict[str, Any] = {}
     highest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
-    unknown: set[str] = set()  # Parquet keeps no ends of a group with a text above 4 KiB
+    unknown: set[str] = set()  # Parquet keeps no min and max for a group with a text above 4 KiB
     for name, found in _column_statistics(metadata):
         nulls[name] = nulls.get(name, 0) + found.null_count
         if found.has_min_max:
@@ -173,7 +174,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def _in_json(value: Any, *, up: bool) -> Any:
-    """Times to the millisecond, which all engines read, outwards."""
+    """Times are rounded outwards to the millisecond, which all engines read."""
     if not isinstance(value, datetime.datetime):
         return value
     if up and value.microsecond % 1000:
@@ -192,8 +193,8 @@ def commit(
     of: DeltaTable | None = None,
     note: dict[str, Any] | None = None,
 ) -> None:
-    """The table has `files` from here on, and `gone` (of version `of`) no more. note: goes into the
-    table's history. Raises CommitFailedError when `of` is no longer the newest version."""
+    """From this commit on the table has `files`, and no longer `gone` (of version `of`). note: goes
+    into the table's history. Raises CommitFailedError when `of` is no longer the newest version."""
     table, files = of or open_table(place), list(files)
     by = table.metadata().partition_columns
     now_ms = int(time.time() * 1000)
@@ -217,7 +218,7 @@ def commit(
 
 @contextlib.contextmanager
 def synced(place: Path) -> Iterator[None]:
-    """What the library makes meanwhile by itself, files and commits, is durable afterwards."""
+    """Files and commits that the library makes by itself inside this block are durable after it."""
     before = set(place.rglob("*"))
     yield
     made = set(place.rglob("*")) - before
@@ -225,8 +226,8 @@ def synced(place: Path) -> Iterator[None]:
 
 
 def sync(paths: Iterable[Path]) -> None:
-    """Make files, and the names in folders, durable. Those that are gone again are passed over, and
-    folders where the filesystem knows no such thing. Raises OSError."""
+    """Make files, and the names in folders, durable. Files that are gone are skipped, and so are
+    folders whose filesystem cannot sync them. Raises OSError."""
     for path in paths:
         try:
             handle = os.open(path, os.O_RDONLY)
@@ -257,7 +258,8 @@ def rewrite(
     note: Callable[[list[dict]], dict[str, Any]] | None = None,
 ) -> None:
     """Commit `files` together with what `change` makes of the newest version: (new files, files
-    that they replace). Again when another has committed meanwhile. note: of those new files."""
+    that they replace). Retries when another writer has committed meanwhile. note: about those new
+    files."""
     for left in reversed(range(TRIES)):
         table = open_table(place)
         made, gone = change(table)
@@ -272,8 +274,8 @@ def rewrite(
 
 
 def files_of(table: DeltaTable, condition: str | None = None, *, ends_of: str = "") -> list[dict]:
-    """Rows of FILES, with `rows`: of that version, those that can hold rows for which `condition`
-    (SQL) is true. ends_of: a column whose lowest and highest value are `first` and `last`."""
+    """Rows of FILES, with `rows`, of the files that can hold rows for which `condition` (SQL) is
+    true. ends_of: a column whose lowest and highest values are added as `first` and `last`."""
     by = table.metadata().partition_columns
     found = pa.table(table.get_add_actions(flatten=True))
     columns = {"path": found["path"], "size": found["size_bytes"], "rows": found["num_records"]}
@@ -285,15 +287,15 @@ def files_of(table: DeltaTable, condition: str | None = None, *, ends_of: str = 
     files = [same | one for one in pa.table(columns).to_pylist()]
     if condition is None:
         return files
-    # The library escapes what it says of the folder: a space is %20.
+    # The library percent-encodes the folder's name: a space is %20.
     uris = table.file_uris(file_pruning_predicate=condition)
     wanted = {Path(unquote(one.removeprefix("file://"))) for one in uris}
     return [one for one in files if path_of(table, one) in wanted]
 
 
 class Commit(NamedTuple):
-    """A change of a table's rows: what the history says of it, the files it added (rows of FILES,
-    with `rows`), whether it took any out, and the partitions of both."""
+    """A change of a table's rows: what the history says about it, the files it added (rows of
+    FILES, with `rows`), whether it removed any, and the partitions of both."""
 
     version: int
     info: dict[str, Any]
@@ -307,7 +309,7 @@ class Commit(NamedTuple):
 
 
 def commits(place: Path, since: int) -> list[Commit] | None:
-    """Those after version `since` that changed rows; None when the log no longer reaches so far."""
+    """Those after version `since` that changed rows; None when the log is too short."""
     found = []
     for number in range(since + 1, open_table(place).version() + 1):
         try:
@@ -348,7 +350,7 @@ def path_of(table: DeltaTable, one: dict) -> Path:
 
 
 def path_in(place: Path, one: dict) -> Path:
-    """Of a row of FILES."""
+    """The path of a row of FILES."""
     return place / unquote(one["path"])
 
 
@@ -357,10 +359,10 @@ def place_of(table: DeltaTable) -> Path:
 
 
 def time_text(value: datetime.datetime) -> str:
-    """As SQL writes it; to the microsecond."""
+    """A time as an SQL literal, to the microsecond."""
     return text(value.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
 
 
 def text(value: str) -> str:
-    """As SQL writes it."""
+    """A text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"

@@ -1,11 +1,11 @@
-"""Messages of silver that gave their place to one with the same number, other contents and an
-earlier arrival, which a later batch brought.
+"""Messages of silver that were displaced by one with the same number, other contents and an earlier
+arrival, which a later batch brought.
 
-Of several collectors each log is read as far as it is sealed, so a batch may hold what came before
-the batches before it. Which of two conflicting messages is in silver must not depend on that: it is
-the one received first; of two in the same millisecond, the first by collector, segment and offset.
-The one that loses its place goes to quarantine, and its rows out of
-their file in the commit that brings the other (moves.py). Files only, no Spark.
+With several collectors, each log is read as far as it is sealed, so a batch may hold messages that
+came before those of the preceding batches. Which of two conflicting messages is in silver must not
+depend on that: it is the one received first; of two in the same millisecond, the first by
+collector, segment and offset. The displaced message goes to quarantine, and its rows are removed
+from their file in the commit that brings the other (moves.py). Files only, no Spark.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PLACE = ["received", *ORIGIN]  # the order of arrival
 
 
 def stored(place: Path, wanted: set[tuple[str, str, int]], version: int | None = None) -> pa.Table:
-    """The rows of these messages (device, stream, number) in silver, which lies in `place`, in that
-    version of it (None: the newest; so too where a vacuum has taken its files)."""
+    """The rows of these messages (device, stream, number) in silver, the table in `place`, in that
+    version of it (None: the newest; also used where a vacuum has deleted the version's files)."""
     if not wanted:
         return schemas.READING.empty_table()
     devices, _, numbers = zip(*wanted, strict=True)
@@ -45,7 +45,7 @@ def stored(place: Path, wanted: set[tuple[str, str, int]], version: int | None =
 
 
 def without(rows: pa.Table, gone: pa.Table) -> pa.Table:
-    """`rows`, but for those of messages with these ORIGINs."""
+    """`rows` without those of messages with these ORIGINs."""
     return rows.filter(pc.invert(pc.is_in(_origins(rows), value_set=_origins(gone))))
 
 
@@ -55,7 +55,7 @@ def _origins(rows: pa.Table) -> pa.ChunkedArray:
 
 
 def rebuilt(rows: list[dict]) -> bytes:
-    """A pack that says what these readings of one message say: the frame's segment was deleted."""
+    """A pack with these readings of one message, because the frame's segment was deleted."""
     first = rows[0]
     labels = (("bn", "device"), ("sid", "stream"), ("ver", "version"), ("up", "uptime_s"))
     head = {label: first[name] for label, name in labels} | {"bn": first["device"] + "/"}

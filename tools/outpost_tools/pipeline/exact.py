@@ -1,6 +1,6 @@
 """The exact reader: from a segment's frames to rows and Arrow batches, one message at a time.
 
-message.decode() says what is a message, and names what is wrong with what is none. decode.py reads
+message.decode() decides what is a message, and names the fault of what is not. decode.py reads
 plain messages faster; a test compares the two row for row.
 """
 
@@ -16,7 +16,7 @@ from outpost_tools.pipeline import schemas
 _ROWS_PER_BATCH = 10_000
 _BYTES_PER_BATCH = 16 << 20  # of payload
 _NO_MESSAGE = (None,) * schemas.READING.get_field_index("received")
-DAMAGE = ("damaged segment", "not a segment")  # how the reason of what is unreadable begins
+DAMAGE = ("damaged segment", "not a segment")  # how the reason for unreadable bytes begins
 _NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
 
 
@@ -28,8 +28,8 @@ def segment_rows(
     *,
     is_open: bool = False,
 ) -> Iterator[tuple]:
-    """The rows of one segment by the exact reader alone, in the order of schemas.FRAME. is_open:
-    it is not sealed, so it need not have an end."""
+    """The rows of one segment by the exact reader only, in the order of schemas.FRAME. is_open: it
+    is not sealed, so it need not have an end."""
     found = segments.Contents(data, is_open=is_open)
     for frame in found.frames():
         yield from frame_rows(frame, collector, number, versions)
@@ -37,7 +37,7 @@ def segment_rows(
 
 
 def damage_rows(found: segments.Contents, collector: str, number: int) -> Iterator[tuple]:
-    """What was unreadable, with a copy of its bytes: a row for each piece."""
+    """The unreadable pieces, with a copy of their bytes: one row for each piece."""
     for piece in found.damage:
         origin = (0, collector, number, piece.begin)
         payload = found.data[piece.begin : piece.end]
@@ -47,7 +47,7 @@ def damage_rows(found: segments.Contents, collector: str, number: int) -> Iterat
 def frame_rows(
     frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
 ) -> list[tuple]:
-    """One row per reading, and a row of the frame when it is no message, or not all of it."""
+    """One row per reading, and one for the frame when it is not, or only in part, a message."""
     topic = frame.topic.decode("utf-8", "replace")
     origin = (frame.received_ms * 1000, collector, number, frame.offset)
     refused = (topic, frame.payload, frame.retained, frame.original_length)

@@ -1,14 +1,12 @@
-"""What each message said, in 8 bytes: a repeat with the same contents is a duplicate, one with
-other contents is a conflict (conflicts.py).
+"""The contents of each message in 8 bytes: a repeat with the same contents is a duplicate, one with
+other contents is a conflict (conflicts.py). contents.py computes them.
 
-How one is made: contents.py.
+On disk, `fingerprints/FIRST-LAST.u64` is a sorted array for some batches. A new one is merged with
+those before it while they are at most twice its size. So a lookup reads a few pages of a few files,
+depending on the number of repeats, and the state of the streams stays as small as it was. Rejected:
+a column of silver; a replay of an old outbox would have to find it in the files of its days.
 
-On disk they are a sorted array for some batches, `fingerprints/FIRST-LAST.u64`; a new one is merged
-with those before it while they are no larger than twice its size. So a lookup reads a few pages of
-a few files, by the number of repeats; the streams' state stays as small as it was. Rejected: a
-column of silver, which a replay of an old outbox would have to find in the files of its days.
-
-The files can be made anew from silver and quarantine, and are when they are not there: tables of an
+The files can be recreated from silver and quarantine, and are when they are missing: tables of an
 older version have none.
 """
 
@@ -45,7 +43,7 @@ class Known:
         return cls(map(_mapped, paths))
 
     def contains(self, wanted: np.ndarray) -> np.ndarray:
-        """Which of them are there."""
+        """Which of `wanted` are there."""
         found = np.zeros(len(wanted), dtype=bool)
         for array in self._arrays:
             at = np.searchsorted(array, wanted)
@@ -73,14 +71,14 @@ def write(folder: Path, number: int, values: np.ndarray) -> None:
 
 
 def finish(tables_dir: Path, batch: int, folder: Path) -> None:
-    """The attempt's parts are the batch's."""
+    """Make the attempt's parts the batch's file."""
     parts = [np.fromfile(path, _TYPE) for path in sorted(folder.glob("part-*.u64"))]
     _write(tables_dir / FOLDER / _name(batch, batch), [np.sort(np.concatenate([_NONE, *parts]))])
     shutil.rmtree(folder)
 
 
 def before(tables_dir: Path, batch: int) -> list[Path]:
-    """The files of all batches before `batch`, merged where that is due, or made from the
+    """The files of all batches before `batch`, merged where that is due, or recreated from the
     tables."""
     files = _cover(tables_dir / FOLDER, batch)
     if files is None:
@@ -101,13 +99,13 @@ def _span(path: Path) -> tuple[int, int]:
 
 
 def _cover(folder: Path, batch: int) -> list[Path] | None:
-    """The files that hold 0..batch - 1, those that others contain removed; None when some are
+    """The files that hold 0..batch - 1; removes those that others contain. None when some are
     missing."""
     found, following = [], 0
     for path in sorted(folder.glob("[0-9]*.u64"), key=lambda one: (_span(one)[0], -_span(one)[1])):
         first, last = _span(path)
         if last >= batch:
-            continue  # of an attempt that was killed
+            continue  # from an attempt that was killed
         if last < following:
             path.unlink()
         elif first == following:
@@ -117,7 +115,7 @@ def _cover(folder: Path, batch: int) -> list[Path] | None:
 
 
 def _merged(files: list[Path]) -> list[Path]:
-    """The newest ones as one file, as long as the one before is not much larger."""
+    """Merges the newest ones into one file, as long as the one before is not much larger."""
     files = list(files)
     while len(files) > 1:
         sizes = [path.stat().st_size for path in files[-2:]]
@@ -133,7 +131,7 @@ def _merged(files: list[Path]) -> list[Path]:
 
 
 def _slices(arrays: list[np.ndarray]) -> Iterator[np.ndarray]:
-    """The arrays as one, piece by piece."""
+    """The arrays merged into one, piece by piece."""
     count = 1 + sum(map(len, arrays)) // _SLICE
     limits = np.array([(place << 64) // count for place in range(1, count)], _TYPE)
     cuts = [[0, *np.searchsorted(array, limits).tolist(), len(array)] for array in arrays]
@@ -162,7 +160,7 @@ def _write(path: Path, pieces: Iterable[np.ndarray]) -> None:
 
 
 def _of_tables(tables_dir: Path, batch: int) -> np.ndarray:
-    """Of all messages of batches before `batch`: of silver, and of the conflicts in quarantine."""
+    """All messages in batches before `batch`: those of silver, and the conflicts in quarantine."""
     parts = [_of_part(rows) for rows in _stored(tables_dir, "readings")]
     streams, messages, contents = (
         np.concatenate([_NONE, *column]) for column in zip(*parts, strict=True)
@@ -194,7 +192,7 @@ def _of_conflicts(rows: pa.Table) -> np.ndarray:
 
 
 def _stored(tables_dir: Path, name: str) -> Iterator[pa.Table]:
-    """The table's files, and one of none."""
+    """The table's files, after an empty one."""
     schema = {"readings": schemas.READING, "quarantine": schemas.QUARANTINE_TABLE}[name]
     yield schema.empty_table()
     table = delta.open_table(tables_dir / name)

@@ -1,20 +1,20 @@
-"""Gold: what a person asks of the readings; a round costs what it brings.
+"""Gold: answers to what people ask about the readings. A round costs what its new data costs.
 
-What silver has got since gold was made last follows from its log: files of new readings, and files
-in which readings have moved. Spark brings the new readings of a bucket of devices together, as it
-does for silver (packed.py), and a function of Arrow makes the bucket's tables again where they
-change:
+What silver has got since the last time gold was made follows from its log: files of new readings,
+and files in which readings have moved. Spark brings the new readings of a bucket of devices
+together, as it does for silver (packed.py), and an Arrow function recomputes the bucket's tables
+where they change:
 
-- A window that is new is made of the new readings; one that is there already is made again of all
-  its readings, which silver is asked for by device and time.
-- `totals` is added to (totals.py), and the small tables of the bucket follow from it and from the
-  state of its streams (summaries.py).
-- A device whose readings changed otherwise than by getting their first time (a clock that replaced
-  another, a message that gave its place) is made again from all its readings. That is rare.
+- A new window is computed from the new readings. An existing one is recomputed from all its
+  readings, which are read from silver by device and time.
+- `totals` is added to (totals.py). The small tables of the bucket follow from it and from the state
+  of its streams (summaries.py).
+- A device whose readings changed in another way than getting their first time (a clock that
+  replaced another, a displaced message) is recomputed from all its readings. That is rare.
 
-Each table is replaced in one commit that carries how far silver and state were read. They are
-written in the order of ORDER, so after a kill `totals`, which must take each reading once, tells
-what is missing, and the others can be made again.
+Each table is replaced in one commit that records how far silver and state were read. They are
+written in the order of ORDER. So after a kill `totals`, which must count each reading once, shows
+what is missing, and the others can be recomputed.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ Progress = Callable[[str], None]
 
 
 def write(spark: SparkSession, tables_dir: Path, window_s: float, *, progress: Progress) -> None:
-    """Gold of silver and state as they are now, for this length of window."""
+    """Compute gold from silver and state as they are now, for this length of window."""
     for left in reversed(range(delta.TRIES)):
         try:
             _write(spark, tables_dir, window_s, progress)
             return
-        except CommitFailedError:  # a compaction came between
+        except CommitFailedError:  # a compaction committed meanwhile
             if not left:
                 raise
 
@@ -81,7 +81,7 @@ def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Pro
         reached += [delta.Batch(names[1], now[1])] if is_last else []
         visited = _visited(step, states if is_last else set())
         made = _made(spark, tables_dir, Maker(tables_dir, window_s, step), visited)
-        # What begins anew in several steps has no table before all of them are done.
+        # A rebuild in several steps commits no table before all of them are done.
         is_apart = steps[0].is_whole and len(steps) > 1
         for name, table in made.before.items():
             if is_apart or not _has(tables_dir / name, reached):
@@ -90,12 +90,12 @@ def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Pro
 
 
 def _has(place: Path, reached: list[delta.Batch]) -> bool:
-    """Whether a killed run has got so far with that table."""
+    """Whether a killed run has already written this step to that table."""
     return all(delta.committed(place, one.query) >= one.number for one in reached)
 
 
 def _visited(step: changes.Step, states: set[str | None] | None) -> set[int]:
-    """The buckets to look at beside those of new readings."""
+    """The buckets to look at in addition to those of new readings."""
     if states is None or step.is_whole:
         return set(range(packed.BUCKETS))
     moved = [name for _, boots in step.placed for name in boots["device"].to_pylist()]
@@ -104,7 +104,7 @@ def _visited(step: changes.Step, states: set[str | None] | None) -> set[int]:
 
 
 class _Made(NamedTuple):
-    """Rows of _RESULT, and the versions of the tables that they follow."""
+    """Rows of _RESULT, and the table versions that they are based on."""
 
     files: list[dict]
     before: dict[str, DeltaTable]
@@ -116,7 +116,7 @@ class _Made(NamedTuple):
 
 
 def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]) -> _Made:
-    """The step's buckets, made by tasks."""
+    """Compute the step's buckets in tasks."""
     before = {name: delta.open_table(tables_dir / name) for name in ORDER}
     maker.visited = visited
     maker.groups = packed.groups(int(spark.conf.get("spark.sql.shuffle.partitions")))
@@ -138,8 +138,8 @@ def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]
 
 @dataclass
 class Maker:
-    """Makes the tables of several buckets at once, a group: a call costs what it costs for one.
-    `files`: those that each table has of each bucket; visited: buckets to look at in any case."""
+    """Computes the tables of several buckets at once, a group: a call costs the same as for one.
+    `files`: those that each table has for each bucket; visited: buckets to look at in any case."""
 
     tables_dir: Path
     window_s: float
@@ -149,7 +149,7 @@ class Maker:
     groups: int = 1
 
     def packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """By group the readings of these files; nothing, of groups that are looked at anyway."""
+        """The readings of these files by group; an empty table for groups to look at anyway."""
         for batch in batches:
             for one in batch.to_pylist():
                 rows = tables.read_files([Path(one["path"])] if one["path"] else [], _READ)
@@ -226,7 +226,7 @@ class Maker:
     def _windows_there(
         self, buckets: set[int], rows: pa.Table
     ) -> tuple[list[pa.Table], pa.Table, list[dict]]:
-        """(what stays of files that hold windows of these rows, those windows, the files)."""
+        """(what stays of the files that hold windows of these rows, those windows, the files)."""
         files = self._of("windows", buckets)
         there, kept, gone = [gold_schemas.WINDOWS.empty_table()], [], []
         if self.step.is_whole:
@@ -245,7 +245,7 @@ class Maker:
         return kept, pa.concat_tables(there), gone
 
     def _may_hold(self, file: dict, rows: pa.Table) -> bool:
-        """Whether it can hold windows of these rows, by what is read of it for that."""
+        """Whether the file can hold windows of these rows; reads only its keys to find out."""
         if self.step.again:
             return True
         ends = pc.min_max(rows["start"]).as_py()
@@ -293,7 +293,7 @@ class Maker:
         )
 
     def _replaced(self, name: str, buckets: set[int], rows: pa.Table) -> list[dict]:
-        """In place of all that the table has of the buckets."""
+        """Replaces everything that the table has for the buckets."""
         return [*self._written(name, [rows]), *_gone(self._of(name, buckets))]
 
     def _written(self, name: str, parts: list[pa.Table]) -> list[dict]:

@@ -71,7 +71,7 @@ DEVICES = pa.schema(
         )
     ]
     + [("battery", pa.float64()), ("reset_cause", pa.float64())]
-    + [(name, pa.int64()) for name in health.NAMES]  # null: never told
+    + [(name, pa.int64()) for name in health.NAMES]  # null: never reported
 )
 BOOTS = pa.schema(
     [
@@ -86,5 +86,5 @@ WINDOWS = pa.schema(
     [*(READING.field(name) for name in ("device", "name", "unit")), ("start", _TIME)]
     + [("count", pa.int64())]
     + [(name, pa.float64()) for name in ("min", "max", "sum", "mean", "last")]
-    + [("last_time", _TIME)]  # of the last reading: a window goes on from there (windows.py)
+    + [("last_time", _TIME)]  # of the last reading, so that a window can continue (windows.py)
 )

@@ -1,7 +1,7 @@
-"""What a board says of its own health, and what the tables make of it.
+"""What a board reports about its own health, and what the tables make of it.
 
-A state is what it was at last; the others are counted from each start on, so the last of each boot
-is added up.
+A state has the value that was reported last. The others are counted from each start of the board,
+so the last values of all boots are summed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _MOST = (1 << 30) - 1  # the firmware counts in integers of 30 bits
 
 
 def of_devices(rows: pa.Table) -> dict[str, pa.Table]:
-    """By name: `device` and the name, of the devices that have told it.
+    """By name: a table of `device` and the name, for the devices that have reported it.
 
-    rows: `totals` flattened, that is NAME.seq and NAME.value of the last that each boot told.
+    rows: `totals` flattened, that is NAME.seq and NAME.value of the last report of each boot.
     """
     return {name: _of_name(_told(rows, name), name) for name in NAMES}
 
 
 def _told(rows: pa.Table, name: str) -> pa.Table:
-    """device, received, seq, value of the boots that tell it. A metric of that name that is no
-    count is somebody's own: left out."""
+    """device, received, seq, value of the boots that report it. A value that is not a count comes
+    from a metric of a user with the same name, and is left out."""
     value = rows[f"{name}.value"].to_numpy()  # NaN: not told
     is_count = (value >= 0) & (value <= _MOST) & (value % 1 == 0)
     names = ["device", "last.received", f"{name}.seq", f"{name}.value"]

@@ -1,13 +1,13 @@
 """The run: new segments into silver and quarantine batch by batch, then gold. Reading and writing
 only.
 
-Every step may be repeated after a kill. A batch is fixed by Spark's offset log before it runs; its
-tasks write files, and then three commits make them count, each skipped by a table that has the
-batch already (delta.py): quarantine, silver, and the state last. So a batch is done when the state
-has it; one that comes again finds the state of the batch before, and marks the same messages as new
-as it did. Silver is read for it only where messages conflict, or readings move; and it changes in
-one commit, so such a batch finds it as it was, or has nothing to do there any more. The checkpoint
-lies among the tables because batch numbers belong to it: one goes with the other.
+Every step may be repeated after a kill. Spark's offset log fixes a batch before it runs. Its tasks
+write files, and then three commits make them count: quarantine, silver, and the state last. A table
+that already has the batch skips its commit (delta.py). So a batch is complete when the state has
+it. A repeated batch finds the state of the batch before it, and marks the same messages as new.
+It reads silver only where messages conflict, or readings move; and silver changes in one commit, so
+a repeated batch finds it unchanged, or has nothing left to do there. The checkpoint lies among the
+tables because batch numbers belong to it: they must be moved or deleted together.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def run(
     versions: tuple[int, ...] = labels.VERSIONS,
     progress: Progress = lambda text: None,
 ) -> int:
-    """Take in all segments that are sealed now; the number of batches that ran. `versions`: message
-    versions that count as understood, the others go to quarantine. Raises SetupError, and what
-    Spark raises: whether that passes is retries.py's to say."""
+    """Process all segments that are sealed now; returns the number of batches that ran. `versions`:
+    message versions that count as understood; messages of others go to quarantine. Raises
+    SetupError, and what Spark raises: retries.py decides whether that is transient."""
     check_directories(log, tables_dir)
     _prepare(log, tables_dir)
     done = []
@@ -87,7 +87,7 @@ def _prepare(log: Path, tables_dir: Path) -> None:
 
 
 def check_directories(log: Path, tables_dir: Path) -> None:
-    """Raises SetupError when there is nothing to read, or the tables have lost their checkpoint."""
+    """Raises SetupError when there is nothing to read, or the tables lack their checkpoint."""
     if not log.is_dir():
         raise SetupError(f"{log}: no such directory; give the collector's log directory as --log")
     if not available(log):
@@ -107,10 +107,10 @@ def check_directories(log: Path, tables_dir: Path) -> None:
 def write_batch(
     spark: SparkSession, log: Path, tables_dir: Path, batch: DataFrame, number: int
 ) -> list[dict]:
-    """One micro-batch, idempotent in `number`. The files it wrote, as rows of delta.FILES."""
+    """One micro-batch, idempotent in `number`. Returns its files as rows of delta.FILES."""
     this = delta.Batch(consumed.query(tables_dir), number)
     if delta.committed(tables_dir / "streams", this.query) >= number:
-        return []  # only Spark's own note of it was lost
+        return []  # only Spark's own note about it was lost
     known = tuple(fingerprints.before(tables_dir, number))
     streams = delta.open_table(tables_dir / "streams")
     silver = delta.version_before(tables_dir / "readings", this)
@@ -134,7 +134,7 @@ def _by_bucket(streams: DeltaTable) -> dict[int, list[Path]]:
 def _commit(
     spark: SparkSession, tables_dir: Path, this: delta.Batch, files: list[dict], moved: moves.Moves
 ) -> None:
-    """What the batch's tasks wrote, in each table that does not have the batch yet."""
+    """Commit what the batch's tasks wrote, in each table that does not have the batch yet."""
 
     def of(name: str) -> list[dict]:
         return [one for one in files if one["table"] == name]

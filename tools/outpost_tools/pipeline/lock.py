@@ -1,5 +1,5 @@
-"""The lock of a tables directory, on the file that Spark's noise goes to: held by a run, its JVM
-and its workers (session.py), and by what must not go on beside one. No Spark."""
+"""The lock of a tables directory, on the file that receives Spark's output. A run holds it, with
+its JVM and workers (session.py), and so does anything that must not overlap a run. No Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "spark.log"
 
 
 def take(handle: int, wait_s: float) -> bool:
-    """The lock of this open file. False: another has it, also after so many seconds."""
+    """Lock this open file. False: another process still has the lock after `wait_s` seconds."""
     deadline = time.monotonic() + wait_s
     while True:
         try:
@@ -30,7 +30,7 @@ def take(handle: int, wait_s: float) -> bool:
 
 @contextlib.contextmanager
 def held(tables_dir: Path) -> Iterator[None]:
-    """No run begins meanwhile; one waits a minute. Raises ToolError where one goes on."""
+    """No run can start meanwhile; one waits a minute. Raises ToolError while a run is active."""
     handle = os.open(tables_dir / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         if not take(handle, 0):

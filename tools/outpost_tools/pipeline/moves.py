@@ -1,13 +1,13 @@
-"""Rows of silver that move: what a batch changes of those that earlier batches wrote.
+"""Rows of silver that move: what a batch changes in the rows that earlier batches wrote.
 
 A clock that became known gives readings their time, and with it the folder of their day; one with a
-lower number than the one known before gives them another, or takes it (clocks.py). A message that
-gave its place to one received earlier goes (displaced.py). Both in the commit that brings the
-batch's new readings: the files that hold such rows are replaced by others with all rows right, so
-whoever reads the table reads it rightly.
+lower number than the known clock gives them another time, or removes it (clocks.py). A message that
+was displaced by one received earlier is deleted (displaced.py). Both happen in the commit that
+brings the batch's new readings: the files that hold such rows are replaced by files in which all
+rows are right, so every reader sees a correct table.
 
-Few files hold such rows: those of readings without a time of their own, by the files' statistics.
-They are rewritten by Spark's tasks, one for each.
+Few files hold such rows: by the files' statistics, those with readings without their own time.
+Spark's tasks rewrite them, one task for each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from outpost_tools.pipeline import changes, clocks, delta, displaced, schemas, tables
 
-# What a task of a batch gives the driver: its files, and under these names what moves.
+# What a task of a batch returns to the driver: its files, and under these names what moves.
 _CLOCKS, _DISPLACED = ".clocks", ".displaced"
 RESULT = pa.schema([*delta.FILES, ("rows", pa.binary())])
 _LOST = pa.schema([schemas.READING.field(name) for name in ("device", *displaced.ORIGIN)])
@@ -32,7 +32,7 @@ _LOST = pa.schema([schemas.READING.field(name) for name in ("device", *displaced
 
 @dataclass(frozen=True)
 class Moves:
-    """By which clocks readings in silver get other times, and the messages that leave it."""
+    """The clocks that change the times of readings in silver, and the messages that leave it."""
 
     clocks: pa.Table
     displaced: pa.Table
@@ -52,7 +52,7 @@ class Moves:
         return " OR ".join(near)
 
     def note(self, made: list[dict]) -> dict[str, Any]:
-        """What gold must know of it (changes.py)."""
+        """What gold must know about these moves (changes.py)."""
         first = self.clocks.filter(self.clocks["is_first"]).select(clocks.BOOT)
         others = self.clocks.filter(pc.invert(self.clocks["is_first"]))["device"]
         again = {*others.to_pylist(), *self.displaced["device"].to_pylist()}
@@ -108,7 +108,7 @@ def _bytes(rows: pa.Table) -> bytes:
 def rewritten(
     spark: SparkSession, tables_dir: Path, silver: DeltaTable, moves: Moves
 ) -> tuple[list[dict], list[dict]]:
-    """(new files, those that they replace) of that version of silver; none where nothing moves."""
+    """(new files, files that they replace) for that version of silver; none if nothing moves."""
     files = delta.files_of(silver, moves.condition)
     if not files:
         return [], []
@@ -121,7 +121,7 @@ def rewritten(
 
 
 def _rewritten(tables_dir: Path, path: Path, moves: Moves) -> list[dict] | None:
-    """The files in place of this one; None when all its rows stay as they are."""
+    """The files that replace this one; None when all its rows stay as they are."""
     rows = tables.read_files([path], schemas.READING)
     after = moves.made(rows)
     return None if after.equals(rows) else tables.write_readings(tables_dir, after)

@@ -1,8 +1,8 @@
-"""The numbers known of many streams at once, as ranges in numpy arrays: (firsts, lasts), ascending,
+"""The known numbers of many streams at once, as ranges in numpy arrays: (firsts, lasts), ascending,
 both inclusive.
 
-A number stands in them as its stream's code << SEQ_BITS, plus the number. common/ranges.py has the
-set of one stream. Pure: numpy alone.
+A number is stored as its stream's code << SEQ_BITS, plus the number. common/ranges.py has the set
+of a single stream. Pure: only numpy.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def in_ranges(keys: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.nda
 
 
 def grown(bounds: tuple[np.ndarray, np.ndarray], keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The ranges with ascending numbers put in (repeats allowed) that lie in none of them; what
-    touches becomes one."""
+    """The ranges after adding ascending numbers (repeats allowed) that lie in none of them;
+    adjacent ranges are merged."""
     breaks = np.diff(keys) > 1
     firsts = np.concatenate([bounds[0], keys[:1], keys[1:][breaks]])
     lasts = np.concatenate([bounds[1], keys[:-1][breaks], keys[-1:]])

@@ -1,13 +1,13 @@
-"""Decoded rows on their way through Spark: as bytes, one row of Spark for thousands of ours.
+"""How decoded rows travel through Spark: as bytes, one Spark row for thousands of ours.
 
-A row of Spark per reading goes through the JVM at each step of source, cache, shuffle, Python,
-cache, file; packed, the JVM's tasks take a tenth of the CPU for the first step alone
-(`host_tests/bench/pipeline_rates.py --spark` shows both forms). The job needs no reading in the
-JVM: it brings those of a stream together, and a shuffle of whole Arrow tables does that as well.
+One Spark row per reading would go through the JVM at each step: source, cache, shuffle, Python,
+cache, file. Packed, the JVM's tasks take a tenth of the CPU in the first step
+(`host_tests/bench/pipeline_rates.py --spark` shows both forms). The job needs no single readings in
+the JVM: it brings those of a stream together, and a shuffle of whole Arrow tables does that too.
 
-Readings go by the bucket of their device, computed here alone. The state of its streams lies in a
-file for each of BUCKETS; a run with fewer tasks takes several to one, so its number must divide
-BUCKETS. What was refused goes anywhere.
+Readings are grouped by the bucket of their device, which only this module computes. The state of
+the streams lies in one file for each of BUCKETS. A run with fewer tasks gives several buckets to
+one task, so its number of groups must divide BUCKETS. Refused frames go to any bucket.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from outpost_tools.pipeline import schemas
 
 PACKED = pa.schema([("bucket", pa.int32()), ("refused", pa.bool_()), ("rows", pa.binary())])
-BUCKETS = 16  # the tables' own, for good: more tasks than these do not mark a batch at once
+BUCKETS = 16  # fixed, the tables depend on it: at most this many tasks mark a batch at once
 _BYTES_PER_TABLE = 64 << 20  # decoded: bounds a worker's memory, far below the 2 GiB of a value
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -69,7 +69,7 @@ def of_parts(parts: Iterable[tuple[int, bool, pa.Table]]) -> pa.RecordBatch:
 
 
 def split(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
-    """(bucket, its rows), of each that there are rows of."""
+    """(bucket, its rows) for each bucket that has rows."""
     names = rows["device"].combine_chunks().dictionary_encode()
     of_name = np.array([bucket(one, buckets) for one in names.dictionary.to_pylist()], np.int64)
     of_row = of_name[names.indices.to_numpy()]
@@ -82,8 +82,8 @@ def bucket(device: str, buckets: int = BUCKETS) -> int:
 
 
 def groups(tasks: int) -> int:
-    """Into how many a batch is split for so many tasks: twice as many, each a part of what one call
-    holds in memory and a file; a divisor of BUCKETS."""
+    """The number of groups into which a batch is split for this many tasks: twice as many, since
+    each call holds a group in memory and writes a file for it; a divisor of BUCKETS."""
     return min(BUCKETS, 1 << (2 * tasks - 1).bit_length())
 
 
@@ -99,7 +99,7 @@ def _table(rows: pa.BinaryScalar) -> pa.Table:
 
 
 def unpack_rows(packed: pa.Table) -> pa.Table:
-    """The readings, where there is nothing else."""
+    """The readings, when there are no refused frames."""
     return pa.concat_tables([_table(rows) for rows in packed["rows"]])
 
 

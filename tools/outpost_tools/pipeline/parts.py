@@ -1,14 +1,15 @@
-"""Messages of which a part came: all readings of one are among those of another with its number.
+"""Messages of which only a part arrived: all its readings are among those of another message with
+the same number.
 
-So does a series that a board sends again after its power was cut in the erase of a sector: the
-record had been released, what the erase has left of it checks, and has fewer samples
-(`firmware/SERIES_FORMAT.md`). That is no conflict: the message with the most readings is in silver,
-whichever came first, and the others count as its repeats. Of two that have all of a third, and
-neither all of the other, the one that was received first is. `outpost export` asks here too. Of a
-message of which silver has none from days that were deleted (`outpost pipeline delete --before`),
-the readings of those days count as there.
+A board sends such a series again after its power was cut while a sector was being erased: the
+record had been released, the rest that the erase has left passes its check, and has fewer samples
+(`firmware/SERIES_FORMAT.md`). That is not a conflict: the message with the most readings is in
+silver, whichever came first, and the others count as its repeats. If two messages each contain a
+third, but neither contains the other, silver has the one that was received first. `outpost
+export` uses these rules too. If silver has lost readings of a message because their days were
+deleted (`outpost pipeline delete --before`), the readings of those days count as present.
 
-Arrow and numpy; what silver has is given.
+Arrow and numpy only; the caller supplies silver's rows.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ Stored = Callable[[set[tuple[str, str, int]]], pa.Table]
 
 @dataclass(frozen=True)
 class Found:
-    """Of the copies of a batch: which are only a part of another (is_part), which take the place
-    of one of this batch (is_first) or of silver (is_taking), as parts of them; and the rows of
-    silver whose place they take."""
+    """About the copies in a batch: which are only a part of another (is_part); which replace one of
+    this batch (is_first) or of silver (is_taking) that is a part of them; and the rows of silver
+    that they replace."""
 
     is_part: np.ndarray
     is_first: np.ndarray
@@ -57,9 +58,9 @@ def find(
     stored: Stored,
     deleted_us: int = 0,
 ) -> Found:
-    """Of copies, which begin at `begins` of `rows` and are sorted by `key`, their message's, and
-    arrival. fresh: the first of a new number. differs: says what no copy known has said; silver is
-    read only where one does. deleted_us: of earlier times it has no readings any more."""
+    """Classify copies, which begin at `begins` in `rows` and are sorted by `key`, their message's,
+    and by arrival. fresh: the first of a new number. differs: its contents differ from all known
+    copies; silver is read only for these. deleted_us: silver has no readings from before then."""
     found = Found(*(np.zeros(len(begins), dtype=bool) for _ in range(3)), _NOTHING)
     suspects = np.flatnonzero(differs)
     if not len(suspects):
@@ -81,7 +82,7 @@ def find(
     best = {number: _Best(-1, Counter()) for number in names.values()} | _of_silver(there, keys)
     said = {copy: readings(copy) for copy in (*first.tolist(), *suspects.tolist())}
     best |= {key[copy]: _Best(copy, said[copy]) for copy in first.tolist()}
-    for copy in suspects.tolist():  # as they arrived, as if each were a batch of its own
+    for copy in suspects.tolist():  # in order of arrival, as if each were a batch of its own
         if _has_all_and_more(said[copy], best[key[copy]].readings):
             best[key[copy]] = _Best(copy, said[copy])
     _mark(found, key, set(key[first].tolist()), said, best)
@@ -90,7 +91,7 @@ def find(
 
 
 def _has_all_and_more(new: Counter, old: Counter) -> bool:
-    """With none: what silver had of this number was deleted."""
+    """If `old` is empty, what silver had of this number was deleted."""
     return bool(old) and old < new
 
 
@@ -101,7 +102,7 @@ def _mark(
     said: dict[int, Counter],
     best: dict[int, _Best],
 ) -> None:
-    """Which of the copies are the best of their number, and which only parts of that."""
+    """Mark which copies are the best of their number, and which are only parts of it."""
     for copy, readings in said.items():
         its_best = best[key[copy]]
         if copy == its_best.copy:

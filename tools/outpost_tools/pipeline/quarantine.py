@@ -1,11 +1,11 @@
-"""Frames taken out of quarantine after a fix: exactly once into silver.
+"""Takes frames out of quarantine after a fix, exactly once into silver.
 
-Replay picks the refused frames that can be read now and writes them into a sealed segment of the
-tables' own, which the next run reads like a collector's (source.REPLAY). Silver stays exact because
-the same rules hold for these frames as for any other. Then they leave the quarantine table; which
-ones, a list `segment-N.json` says. A kill in between is made good at the next start, of a replay or
-of a run: the list lies there already, under the name of a list in the making, and the table tells
-by an app transaction of which list the frames have left it.
+Replay picks the refused frames that can be read now and writes them into a sealed segment that
+belongs to the tables; the next run reads it like a collector's (source.REPLAY). Silver stays exact
+because the same rules apply to these frames as to any other. Then the frames leave the quarantine
+table; a list `segment-N.json` names them. The next start, of a replay or of a run, repairs what a
+kill in between left: the list exists already, under a temporary name, and an app transaction of the
+table shows the last list whose frames have left it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONFLICT = "conflict: another message has its number"  # a reason
 
 
 def reasons(tables_dir: Path) -> Counter[str]:
-    """How many frames are in quarantine for which reason."""
+    """How many frames are in quarantine, by reason."""
     if not tables.exists(tables_dir, "quarantine"):
         return Counter()
     return Counter(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
@@ -58,7 +58,7 @@ def frame(row: dict) -> segments.Frame:
 def replay(
     tables_dir: Path, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS
 ) -> tuple[int, int]:
-    """(frames on their way to silver, frames that are still no message) of those whose reason
+    """(frames on their way to silver, frames that are still not messages) among those whose reason
     begins with `reason`."""
     folder = tables_dir / tables.REPLAY
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,8 +68,8 @@ def replay(
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Waits for another replay, or for a run that finishes one: two would give their segments the
-    same number, and the frames of one would be in neither the table nor a segment."""
+    """Waits for another replay, or for a run that finishes one: two would use the same segment
+    number, and the frames of one would be in neither the table nor a segment."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -98,12 +98,12 @@ def _replay(
 
 
 def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
-    """Whether the frame can be read now. Of one that was read in part, the part is in silver
-    already. A conflict stays: its number has not become free."""
+    """Whether the frame can be read now. If it was read in part, that part is in silver already. A
+    conflict stays: its number is still taken."""
     if row["reason"] == CONFLICT or row["reason"].startswith(message.LEFT_OUT):
         return False
     length = row["original_length"]
-    if length is not None and length > len(row["payload"]):  # it was cut: the rest is nowhere
+    if length is not None and length > len(row["payload"]):  # it was cut: the rest is lost
         return False
     try:
         message.decode(
@@ -119,7 +119,7 @@ def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
 
 
 def _next_number(folder: Path) -> int:
-    """Behind all segments that were, also when they were consumed and deleted: their lists stay."""
+    """Above all segments that ever existed, also those consumed and deleted: their lists stay."""
     names = [*folder.glob("segment-*.seg"), *folder.glob("segment-*.json")]
     return max((segments.segment_number(path) for path in names), default=-1) + 1
 
@@ -150,7 +150,7 @@ def _write_durably(path: Path, data: bytes) -> None:
 
 
 def finish_replay(tables_dir: Path) -> None:
-    """What a replay has begun: the frames of sealed segments leave the table."""
+    """Completes a replay that has begun: the frames of sealed segments leave the table."""
     if (folder := tables_dir / tables.REPLAY).exists():
         with _alone(folder):
             _finish_all(tables_dir)
@@ -182,7 +182,7 @@ def _without(table: DeltaTable, gone: pa.Table) -> tuple[list[dict], list[dict]]
 
 
 def _finish(folder: Path) -> None:
-    """Lists whose segment was sealed become valid; what a kill left of others goes away."""
+    """Lists whose segment was sealed become valid; the remains of others are deleted."""
     for making in folder.glob("segment-*.making"):
         if making.with_suffix(".seg").exists():
             making.rename(making.with_suffix(".json"))

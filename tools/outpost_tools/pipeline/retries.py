@@ -1,23 +1,24 @@
-"""Which failures of Spark pass by themselves, and how long to wait before the next try.
+"""Which failures of Spark are transient, and how long to wait before the next try.
 
-Transient is what a busy or partly lost machine does: a worker that started too late or was killed,
-an executor that was lost, a connection that broke, a JVM that died. Everything else (input, disk,
-rights, code) fails again in the same way: it ends the run at once. No Spark here.
+A failure is transient when a busy or partly lost machine causes it: a worker that started too late
+or was killed, a lost executor, a broken connection, a JVM that died. Everything else (input, disk,
+rights, code) fails again in the same way, so it ends the run at once. No Spark here.
 """
 
 from __future__ import annotations
 
-# In a row; a round that ends well starts them anew. A single run has somebody waiting for it.
+# Delays in a row; a round that succeeds starts them again. Somebody is waiting for a single run.
 SINGLE_S = (5.0, 10.0, 20.0)
 CONTINUOUS_S = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0)  # about 15 minutes
-# A Python worker has ten seconds to start, which cannot be set: a busy machine is no failure, and
-# the next one finds its libraries in memory. At once, so often in a row, before those.
+# A Python worker has ten seconds to start, which cannot be configured. A busy machine is not
+# a failure, and the next worker finds its libraries in memory. So retry at once, this many times in
+# a row, before using those delays.
 LATE_TRIES = 8
 _LATE = "Python worker failed to connect back"
 _TRANSIENT = (
     _LATE,
     "Python worker exited unexpectedly",
-    "PythonWorkerFactory",  # where a worker could not be made
+    "PythonWorkerFactory",  # when a worker could not be created
     "ExecutorLostFailure",
     "Executor heartbeat timed out",
     "All masters are unresponsive",
@@ -48,7 +49,7 @@ _PERMANENT = (
 
 
 def is_transient(error: BaseException) -> bool:
-    """By what it and its causes say. Permanent wins: a full disk breaks connections too."""
+    """By the texts of the error and its causes. Permanent wins: a full disk also breaks links."""
     said = "\n".join(map(_said, _chain(error)))
     if any(sign in said for sign in _PERMANENT):
         return False
@@ -60,8 +61,8 @@ def is_late_worker(error: BaseException) -> bool:
 
 
 def _is_broken_off(error: BaseException) -> bool:
-    """A connection's end. py4j's own error without a trace is one, too: what the JVM answers has a
-    trace, or is a Py4JJavaError."""
+    """Whether a connection broke. py4j's own error without a trace means the same: an answer of the
+    JVM has a trace, or is a Py4JJavaError."""
     if type(error).__name__ == "Py4JError":
         return "Trace:" not in str(error)
     return isinstance(error, ConnectionError | EOFError)
@@ -80,7 +81,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
 
 
 def cause(error: BaseException) -> str:
-    """One line: Spark's own texts are many and long."""
+    """One line, because Spark's own messages are many and long."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     wanted = [line for line in lines if "Error: " in line and not line.startswith("at ")]
     told = (wanted or lines or [type(error).__name__])[-1 if wanted else 0][:300]

@@ -1,5 +1,5 @@
-"""`outpost pipeline run`: one round, or one after the other until a signal; again after a failure
-that passes (retries.py), with a new session where the JVM has died."""
+"""`outpost pipeline run`: one round, or one after the other until a signal. Retries after transient
+failures (retries.py), with a new session when the JVM has died."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from outpost_tools.pipeline.waiting import Waiting
 
 Say = Callable[[str], None]
 _SMALL_BYTES = 64 << 20  # a log of some minutes' work at most
-_TOLD_AGAIN = 3  # of the lines about trouble, at the end
-_RENEW_EACH = 3  # failures in a row: a new session costs a busy machine half a minute
+_TOLD_AGAIN = 3  # this many lines about trouble are repeated at the end
+_RENEW_EACH = 3  # failures in a row: starting a session takes a busy machine half a minute
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when Spark failed for good, segments were damaged or are not read, or messages
-    conflict. Raises ToolError when the input is not fit."""
+    """0, or 1 when Spark failed permanently, segments were damaged or are not read, or messages
+    conflict. Raises ToolError when the input is unsuitable."""
     job.check_directories(args.log, args.tables)
     args.tables.mkdir(parents=True, exist_ok=True)
-    # Python's side of Spark logs lost connections, one by one, and its servers print them.
+    # Python's side of Spark logs every lost connection, and its servers print them.
     logging.basicConfig(filename=args.tables / lock.FILE, level=logging.WARNING)
     socketserver.BaseServer.handle_error = _log_lost_connection
     ending = Ending()
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         troubles = rounds.run()
     except ToolError:
         raise
-    except Exception as error:  # Spark's own are many and long: all in the log
+    except Exception as error:  # Spark's own messages are many and long: all are in the log
         print(
             f"outpost pipeline: failed: {retries.cause(error)}; details: {rounds.log_file}",
             file=sys.stderr,
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Rounds:
-    """The session and the rounds in it."""
+    """The session and its rounds."""
 
     def __init__(self, args: argparse.Namespace, ending: Ending, say: Say) -> None:
         self._args, self._ending, self._say = args, ending, say
@@ -64,7 +64,7 @@ class _Rounds:
         self._failures = self._late = 0
 
     def run(self) -> int:
-        """The troubles that were found: damaged pieces, conflicts, logs with unread segments."""
+        """Returns the number of troubles: damaged pieces, conflicts, logs with unread segments."""
         troubles = Troubles(self._args.log, self._args.tables)
         while True:
             if not self._is_done():
@@ -80,7 +80,7 @@ class _Rounds:
             self._spark = None
 
     def _is_done(self) -> bool:
-        """A round; False when it has to be done again. Raises what will not pass."""
+        """Run a round; False when it has to be repeated. Raises permanent failures."""
         try:
             self._round()
         except ToolError:
@@ -104,7 +104,7 @@ class _Rounds:
     def _started(self) -> SparkSession:
         args = self._args
         if args.continuous:
-            self._ending.on_signals()  # from here on one means "finish what runs"
+            self._ending.on_signals()  # from here on a signal means "finish what is running"
         self._say("starting Spark, which takes 10 to 30 s")
         with Waiting(self._say) as waiting:
             spark = session.start(
@@ -122,7 +122,7 @@ class _Rounds:
         return spark
 
     def _wait_after(self, error: Exception) -> None:
-        """Until the next try. Raises the error when it will not pass, or came too often."""
+        """Wait for the next try. Raises the error when it is permanent, or came too often."""
         is_dead = self._spark is not None and not session.is_alive(self._spark)
         if not is_dead and retries.is_late_worker(error) and self._late < retries.LATE_TRIES:
             self._late += 1
@@ -137,14 +137,14 @@ class _Rounds:
             f"failed: {what}; again in {delay_s:.0f} s (retry {self._failures} of "
             f"{len(self._delays_s)}); details: {self.log_file}"
         )
-        if is_dead or self._failures % _RENEW_EACH == 0:  # what is broken may be the session
+        if is_dead or self._failures % _RENEW_EACH == 0:  # the session itself may be broken
             self.close()
         if self._ending.wait(delay_s):
             raise error
 
 
 class Troubles:
-    """What went to quarantine through no fault of a message's form, since the start; and segments
+    """What went to quarantine since the start for other reasons than a message's form; and segments
     that are in the log and not read."""
 
     def __init__(self, log: Path, tables_dir: Path) -> None:
@@ -161,7 +161,7 @@ class Troubles:
         return sum(self._known) - sum(self._before) + len(self._unread)
 
     def tell(self, say: Say) -> None:
-        """What is new since it told last."""
+        """Report what is new since the last call."""
         for line in self._news():
             self._told.append(line)
             say(line)
@@ -182,7 +182,7 @@ class Troubles:
             yield f"{damaged} damaged pieces of segments; their bytes are in quarantine"
         if conflicts > 0:
             yield (
-                f"{conflicts} messages have the number of another one and say something else: two "
+                f"{conflicts} messages have the number of another one and different contents: two "
                 "boards with one identity, or a restored flash; the later ones are in quarantine"
             )
 
@@ -197,7 +197,7 @@ def _is_small(log: Path) -> bool:
 
 
 def _log_lost_connection(server: socketserver.BaseServer, request: object, address: object) -> None:
-    """In place of a traceback on stderr: when the JVM dies its connections end, too."""
+    """Logs what would be a traceback on stderr: when the JVM dies, its connections end too."""
     logging.getLogger(__name__).warning("%s: connection lost", type(server).__name__, exc_info=True)
 
 

@@ -1,4 +1,4 @@
-"""The columns of the tables, once, as Arrow schemas; `spark()` returns the same for Spark.
+"""The columns of the tables, defined once, as Arrow schemas; `spark()` converts them for Spark.
 
 Times are microseconds since 1970, UTC.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 REPLAY = ".replay"  # a folder among the tables, and its name as a collector: see quarantine.py
 _TIME = pa.timestamp("us", "UTC")
-# Where a row came from: the frame's place in the log is its identity for good.
+# Where a row came from: the frame's place in the log identifies it permanently.
 _ORIGIN = [
     ("received", _TIME),
     ("collector", pa.string()),
@@ -26,7 +26,7 @@ READING = pa.schema(
         ("device", pa.string()),
         ("stream", pa.string()),
         ("seq", pa.int64()),
-        # place among the message's readings, from 0: not of SenML's records, which may be texts
+        # place among the message's readings, from 0: not among SenML's records, some hold texts
         ("record", pa.int32()),
         ("boot", pa.int32()),
         ("held", pa.int64()),
@@ -42,8 +42,8 @@ READING = pa.schema(
         *_ORIGIN,
     ]
 )
-# What the source yields: a reading, or a frame that is no message (then only origin and these are
-# set).
+# What the source yields: a reading, or a frame that is not a message (with only the origin and
+# these columns set).
 _REFUSED = pa.schema(
     [
         ("reason", pa.string()),
@@ -69,11 +69,12 @@ def frame_batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
 
 QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
 QUARANTINE = QUARANTINE_TABLE.names
-# One row per (device, stream): flat inclusive ranges of the numbers in silver, messages received,
-# `held` seen, and of the boots whose clock was set late: what to add to an uptime (known from
-# message `seq`, the lowest that has both times), and the boots that silver has readings of whose
-# time comes from such a clock, or will. Then, of messages that have the number of another: how
-# many, signs that two boards send (conflicts.py), and the message before the next.
+# One row per (device, stream): the numbers in silver as flat inclusive ranges, the messages
+# received, and the range of `held`. For boots whose clock was set late: `clocks`, what to add to an
+# uptime (known from message `seq`, the lowest that has both times); `open_boots`, the boots with
+# readings in silver whose time comes, or will come, from such a clock. Then, about messages that
+# have the number of another one: how many, signs that two boards send (conflicts.py), and the
+# message that came last.
 CLOCK = pa.struct([("boot", pa.int32()), ("seq", pa.int64()), ("offset_us", pa.int64())])
 STREAM_STATE = pa.schema(
     [
@@ -96,7 +97,7 @@ STREAM = pa.schema([*(READING.field(name) for name in KEY), *STREAM_STATE])
 
 
 def spark(schema: pa.Schema) -> StructType:
-    # late: the tables are read without Spark
+    # imported late: the tables are read without Spark
     from pyspark.sql.pandas.types import (
         from_arrow_schema,
     )

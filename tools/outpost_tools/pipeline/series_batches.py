@@ -1,4 +1,4 @@
-"""From the frames of a segment that hold a series to Arrow batches of schemas.FRAME."""
+"""Converts the frames of a segment that hold a series to Arrow batches of schemas.FRAME."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from outpost_tools.common import labels, segments, series
 from outpost_tools.pipeline import arrival, exact, schemas, series_rows
 
-_BYTES_PER_BATCH = 512 << 10  # of payload: bounds the rows of a batch, of which a byte makes some
+_BYTES_PER_BATCH = 512 << 10  # of payload: bounds the rows of a batch; a byte can make several
 
 
 class SeriesReader:
-    """Of one segment. Frames: as in decode.py."""
+    """Reads one segment. Frames: as in decode.py."""
 
     def __init__(self, data: bytes, collector: str, number: int) -> None:
         self._data, self._collector, self._number = data, collector, number
@@ -24,7 +24,7 @@ class SeriesReader:
         self._fits: dict[tuple[bytes, str], bool] = {}
 
     def which(self, frames: dict[str, np.ndarray]) -> np.ndarray:
-        """Those whose payload begins as a series does."""
+        """The frames whose payload begins as a series does."""
         at, found = frames["payload_at"], np.zeros(len(frames["end"]), dtype=bool)
         some = np.flatnonzero(at < frames["end"])
         found[some] = self._bytes[at[some]] == series.MAGIC
@@ -52,7 +52,7 @@ class SeriesReader:
             yield from exact.frame_rows(frame, self._collector, self._number)
 
     def _plain(self, frames: dict[str, np.ndarray], found: series_rows.Found) -> np.ndarray:
-        """Which of the payloads found have nothing odd about them: frame, topic, times."""
+        """Which of the payloads found have nothing odd about their frame, topic or times."""
         read = found.read
         good = frames["flags"][read] & segments.FLAG_RETAIN == 0
         good &= frames["original_length"][read] <= labels.MAX_PAYLOAD_BYTES

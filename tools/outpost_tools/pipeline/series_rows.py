@@ -1,9 +1,9 @@
-"""From series payloads to columns, many payloads side by side: the fast reader of series.
+"""Converts series payloads to columns, many payloads side by side: the fast reader of series.
 
-A sample's place in the bits is known only after the one before it was read, so no vector can run
-along a payload. It can run across them: here every step reads the next sample of all payloads at
-once. What is not plainly valid is left to the exact reader (common/series.py), which decides and
-names the reason; the two agree row for row (test_series_rows.py).
+The position of a sample in the bits is known only after the sample before it was read, so we cannot
+vectorize along a payload. We can vectorize across payloads: every step reads the next sample of all
+payloads at once. What is not clearly valid is left to the exact reader (common/series.py), which
+decides and names the reason; the two agree row for row (test_series_rows.py).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _HEAD = np.dtype(
         ("ms", "<u4"), ("step_ms", "<u2"), ("time_k", "u1"), ("columns", "u1"), ("name", "u1"),
     ]
 )  # fmt: skip
-_SCHEMA_AT = 28  # from here to the end of the columns: what a board's messages have in common
+_SCHEMA_AT = 28  # from here to the end of the columns: the part that a board's messages share
 _UPTIME_BYTES = 6
 
 
 @dataclass(frozen=True)
 class _Schema:
-    """Of a header's variable part: device, columns, and the codes' parameters."""
+    """The variable part of a header: device, columns, and the codes' parameters."""
 
     device: str
     names: list[int]  # places in Schemas.texts
@@ -40,9 +40,9 @@ class _Schema:
 
 
 class Schemas:
-    """Of headers that were read before: a board sends the same one again and again."""
+    """The headers that were read before: a board sends the same one repeatedly."""
 
-    _MOST = 100_000  # a flood of made-up ones
+    _MOST = 100_000  # against a flood of made-up ones
 
     def __init__(self) -> None:
         self.texts: list[str | None] = [None]
@@ -50,14 +50,14 @@ class Schemas:
         self._known: dict[bytes, _Schema | None] = {}
 
     def of(self, payload: bytes, end: int) -> _Schema | None:
-        """None when the header is not valid. end: of its columns."""
+        """None when the header is not valid. end: where its columns end."""
         key = payload[_SCHEMA_AT:end]
         if key not in self._known:
             self._known[key] = self._read(payload)
         return self._known[key]
 
     def forget_many(self) -> None:
-        """All, where there are too many. Not while something is read: it has places in texts."""
+        """Forget all when there are too many. Not during a read, which holds places in texts."""
         if len(self._known) > self._MOST:
             self.__init__()
 
@@ -84,9 +84,9 @@ class Schemas:
 
 @dataclass
 class Found:
-    """Of the payloads that were read: a place of each array for each of them, then for each row.
+    """The payloads that were read: first arrays with an entry per payload, then per row.
 
-    read: which payloads these are; message: of each row, the place among them.
+    read: which payloads these are; message: for each row, its place among them.
     """
 
     read: np.ndarray
@@ -106,7 +106,7 @@ class Found:
         return self.heads["flags"] & series.CLOCK_SET > 0
 
     def only(self, good: np.ndarray) -> Found:
-        """Of these of its messages."""
+        """The same for only these of its messages."""
         kept, rows = np.flatnonzero(good), np.flatnonzero(good[self.message])
         places = pa.array(rows)
         return Found(
@@ -119,8 +119,8 @@ class Found:
 
 
 def read(data: np.ndarray, begins: np.ndarray, ends: np.ndarray, schemas: Schemas) -> Found:
-    """data: bytes. The payloads lie from begins to ends; those not in `read` of the result are for
-    the exact reader."""
+    """data: bytes. The payloads lie from begins to ends; those that are not in `read` of the result
+    are for the exact reader."""
     schemas.forget_many()
     places = np.flatnonzero(ends - begins >= _HEAD.itemsize)
     spans = begins[places, None] + np.arange(_HEAD.itemsize)
@@ -159,7 +159,7 @@ def _fitting(heads: np.ndarray, start_ms: np.ndarray, lengths: np.ndarray) -> np
 
 
 def _uptimes(data, heads, begins, start_ms, fits) -> tuple[np.ndarray, np.ndarray]:
-    """(of each payload, which are within their bounds)."""
+    """(the uptime of each payload, which payloads are valid so far)."""
     uptime_ms = np.where(heads["flags"] & series.CLOCK_SET, -1, start_ms)
     has = np.flatnonzero(fits & (heads["flags"] & series.HAS_UPTIME > 0))
     places = (begins + heads["end"])[has, None] - _UPTIME_BYTES + np.arange(_UPTIME_BYTES)
@@ -195,7 +195,7 @@ class _Chunk:
         return self._found(parts, schemas)
 
     def _group(self, bits: np.ndarray, members: np.ndarray, count: int) -> Samples:
-        """The samples of those with so many columns."""
+        """The samples of the payloads with this many columns."""
         parameters = np.array([self.schemas[i].parameters for i in members]).reshape(-1, count)
         heads = self.heads[members]
         codes = Codes(bits, self.at[members], self.end[members], heads["time_k"], parameters)
@@ -224,8 +224,8 @@ class _Chunk:
         )  # fmt: skip
 
     def _rows(self, part: Samples) -> tuple[np.ndarray, ...]:
-        """(payload, record, name, unit, value, time since its start) of each value that is there:
-        payload by payload, sample by sample, column by column."""
+        """(payload, record, name, unit, value, time since its start) of each value present: payload
+        by payload, sample by sample, column by column."""
         order = np.argsort(part.owner, kind="stable")
         order = order[part.is_whole[part.owner[order]]]
         owner, present = part.owner[order], part.present[order]

@@ -1,7 +1,7 @@
-"""The samples of many series payloads, read side by side: each step takes the next one of all.
+"""The samples of many series payloads, read side by side: each step reads the next one of each.
 
-What is not plainly valid ends a payload here; the exact reader takes it (series_rows.py). The bits
-are those of `firmware/SERIES_FORMAT.md`.
+What is not clearly valid ends a payload here, and the exact reader reads it (series_rows.py). The
+bits are those of `firmware/SERIES_FORMAT.md`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 
 from outpost_tools.common import series
 
-_WINDOW_BITS = 57  # that are surely there of 64, read from a byte on
+_WINDOW_BITS = 57  # of 64 bits read from a byte on, these are always valid
 _MOST_BITS = 30
-# A payload with more samples is the exact reader's: a step for a few payloads is a slow one.
+# A payload with more samples goes to the exact reader: a step for only a few payloads is slow.
 _MOST_STEPS = 4096
 
 
 class Codes:
-    """Reads codes at places of the bits, one of each payload at a time."""
+    """Reads codes at positions in the bits, one of each payload at a time."""
 
     def __init__(self, bits, at, end, time_k, parameters) -> None:
         self._windows = np.lib.stride_tricks.sliding_window_view(bits, 8)
@@ -27,7 +27,7 @@ class Codes:
         self.time_k, self.parameters = time_k.astype(np.int64), parameters.astype(np.int64)
 
     def window(self, at: np.ndarray) -> np.ndarray:
-        """The bits from there on, in 64: _WINDOW_BITS of them, and more or less of the rest."""
+        """64 bits from there on: _WINDOW_BITS of them are valid, the rest may not be."""
         at = np.minimum(at, 8 * (len(self._windows) - 1))
         words = self._windows[at >> 3].view(">u8")[:, 0].astype(np.uint64)
         return words << (at & 7).astype(np.uint64)
@@ -54,15 +54,15 @@ class Codes:
 
 
 def _signed(number: np.ndarray) -> np.ndarray:
-    """0, -1, 1, -2, 2 ... of 0, 1, 2, 3, 4."""
+    """0, -1, 1, -2, 2 ... for 0, 1, 2, 3, 4."""
     return np.where(number & 1, -(number + 1 >> 1), number >> 1)
 
 
 class Samples:
     """The samples of payloads with the same number of columns.
 
-    After read(): is_whole of each payload; then a row a sample: its payload (owner), time in steps,
-    values and which are there, in the order of each payload's samples.
+    After read(): is_whole for each payload; then a row per sample: its payload (owner), its time in
+    steps, its values and which are present, in the order of each payload's samples.
     """
 
     members: np.ndarray
@@ -93,7 +93,7 @@ class Samples:
         )
 
     def _step_of(self, active: np.ndarray, *, is_first: bool) -> np.ndarray:
-        """The next sample of each; returns those that go on."""
+        """Read the next sample of each; returns the payloads that continue."""
         now = _Step(self._codes, active, self.columns)
         now.take_marks(is_first)
         now.take_times(self._time[active], self._step[active])
@@ -112,7 +112,7 @@ class Samples:
         return kept
 
     def _is_padding(self, ended: np.ndarray) -> np.ndarray:
-        """What is left of each is less than a byte, and 0."""
+        """Whether what is left of each is less than a byte, and zero."""
         at = self._codes.at[ended]
         rest = self._codes.end[ended] - at
         bits = self._codes.window(at) >> (64 - np.clip(rest, 1, 8)).astype(np.uint64)
@@ -121,7 +121,7 @@ class Samples:
 
 @dataclass
 class _Step:
-    """A sample of each active payload while it is read. at: where each has got to."""
+    """A sample of each active payload while it is read. at: the current position in each."""
 
     codes: Codes
     active: np.ndarray
@@ -136,7 +136,7 @@ class _Step:
     _code: np.ndarray = field(init=False)  # of the time
 
     def take_marks(self, is_first: bool) -> None:
-        """The time's code, and what a mark in its place says."""
+        """Read the time's code, and the mark that may replace it."""
         k = self.codes.time_k[self.active]
         self._code, self.at, self.is_odd = self.codes.take(self.codes.at[self.active], k)
         self.is_restart = np.zeros(len(self.active), dtype=bool)

@@ -1,10 +1,10 @@
 """One Spark session, with the user's settings and our defaults (settings.py).
 
 Everything that the JVM and Spark's workers write to stderr goes to a log file. That file also
-carries the lock against a second run on the same tables: JVM and workers inherit the open file, so
-the lock lives until the last of them is gone, also when the driver alone was killed and its JVM
-still finishes a write. Under spark-submit the JVM was there first: its stderr is the user's, and
-this process, which is its child, holds the lock.
+carries the lock against a second run on the same tables. JVM and workers inherit the open file, so
+the lock lives until the last of them has exited, even when only the driver was killed and its JVM
+still finishes a write. Under spark-submit the JVM started first: its stderr is the user's, and this
+process, its child, holds the lock.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ END_WAIT_S = 30
 
 
 class SetupError(ToolError):
-    """The machine or the directory is not fit to run; str() says what to do."""
+    """The machine or the directory cannot be used; str() says what to do."""
 
 
 def start(
@@ -44,11 +44,11 @@ def start(
     say: settings.Say = lambda text: None,
     wait: settings.Say = lambda what: None,
 ) -> SparkSession:
-    """The session; its noise goes to `log_file`, which stays locked while it lives.
+    """The session; its output goes to `log_file`, which stays locked while the session lives.
 
-    master, shuffle_partitions, conf ("spark.NAME=VALUE"): over all that the user said elsewhere.
-    is_short: it has little to do. wait: told what is waited for. Raises ToolError without a Java,
-    SetupError.
+    master, shuffle_partitions, conf ("spark.NAME=VALUE"): override what the user set elsewhere.
+    is_short: it has little to do. wait: called with what we are waiting for. Raises ToolError
+    without Java, SetupError.
     """
     said = settings.of_command(master, shuffle_partitions, conf or [])
     settings.prepare_environment(said, say, is_short=is_short)
@@ -60,10 +60,10 @@ def start(
             effective = settings.complete(SparkConf(), said, say)
             wait(f"a session on {effective.get('spark.master')}")
             spark = SparkSession.builder.config(conf=effective).getOrCreate()
-        wait("Spark's look for data sources, by a Python worker")
+        wait("Spark's search for data sources, in a Python worker")
         _prepare(spark)
     except BaseException:
-        _end_jvm()  # else it keeps the lock, and the next try would wait for it
+        _end_jvm()  # otherwise it keeps the lock, and the next try would wait for it
         raise
     return spark
 
@@ -77,7 +77,7 @@ def _prepare(spark: SparkSession) -> None:
 
 
 def activity(spark: SparkSession) -> str:
-    """What the session does now, for a person who waits."""
+    """What the session is doing now, for a person who waits."""
     context, tracker = spark.sparkContext, spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     if not stages:
@@ -90,14 +90,14 @@ def activity(spark: SparkSession) -> str:
 
 
 def is_alive(spark: SparkSession) -> bool:
-    """Whether its JVM is there."""
+    """Whether its JVM is alive."""
     process = getattr(spark.sparkContext._gateway, "proc", None)
     return process is None or process.poll() is None
 
 
 def stop(spark: SparkSession) -> None:
-    """End it and its JVM, which holds the lock; so that start() makes another."""
-    with contextlib.suppress(Exception):  # what cannot be reached has ended
+    """End it and its JVM, which holds the lock, so that start() can make another one."""
+    with contextlib.suppress(Exception):  # if it cannot be reached, it has ended
         spark.stop()
     _end_jvm()
 
@@ -105,10 +105,10 @@ def stop(spark: SparkSession) -> None:
 def _end_jvm() -> None:
     _release()
     process = getattr(SparkContext._gateway, "proc", None)
-    if process is None:  # none, or spark-submit's, which began before us
+    if process is None:  # no JVM, or spark-submit's, which started before us
         return
     with contextlib.suppress(OSError):
-        process.stdin.close()  # it ends by itself then, and removes its temporary files
+        process.stdin.close()  # makes it exit, and remove its temporary files
     try:
         process.wait(END_WAIT_S)
     except subprocess.TimeoutExpired:
@@ -119,7 +119,7 @@ def _end_jvm() -> None:
 
 
 def _put_package_on_path() -> None:
-    """Spark's workers import outpost_tools too, also when it is not installed."""
+    """Lets Spark's workers import outpost_tools even when it is not installed."""
     folder = str(Path(__file__).resolve().parents[2])
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if folder not in known:
@@ -127,9 +127,9 @@ def _put_package_on_path() -> None:
 
 
 def _ship_package(spark: SparkSession) -> None:
-    """The executors of a cluster get this package from the driver; its libraries they must have
-    (README.md)."""
-    # executors fetch from it, also one that comes late
+    """Sends this package from the driver to the executors of a cluster; they must have its
+    libraries (README.md)."""
+    # executors fetch from this folder, including one that joins late
     folder = tempfile.mkdtemp(prefix="outpost-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "outpost_tools.zip")
@@ -139,8 +139,8 @@ def _ship_package(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _stderr_into(path: Path) -> Iterator[None]:
-    """Processes started inside write their stderr to `path` and hold its lock; what this one prints
-    stays visible."""
+    """Processes started inside write their stderr to `path` and hold its lock; what this process
+    prints stays visible."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)
@@ -159,7 +159,7 @@ def _stderr_into(path: Path) -> Iterator[None]:
         os.close(log)
 
 
-_held: list[int] = []  # locks that no JVM of ours holds
+_held: list[int] = []  # locks that no JVM started by us holds
 
 
 def _release() -> None:

@@ -1,9 +1,9 @@
 """Which settings of Spark apply: the user's, then ours.
 
-The user's are what Spark itself takes: options and --conf of spark-submit, PYSPARK_SUBMIT_ARGS,
-spark-defaults.conf, SPARK_* variables; and our own command's --master, --conf and
---shuffle-partitions. Ours are defaults, put in where nothing was said: for a session on this
-machine, on loopback. REQUIRED is no matter of taste, because the tables depend on it.
+The user's are those that Spark itself accepts: options and --conf of spark-submit,
+PYSPARK_SUBMIT_ARGS, spark-defaults.conf, SPARK_* variables; and our own command's --master, --conf
+and --shuffle-partitions. Ours are defaults where the user set nothing: for a session on this
+machine, on loopback. REQUIRED is not optional, because the tables depend on it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from outpost_tools.common.errors import ToolError
 REQUIRED = {"spark.sql.session.timeZone": "UTC"}
 _DEFAULTS = {
     "spark.master": "local[*]",
-    "spark.sql.shuffle.partitions": "2",  # 200 by default: 200 files a batch
-    "spark.sql.adaptive.enabled": "false",  # replans every small batch for nothing
+    "spark.sql.shuffle.partitions": "2",  # 200 by default: 200 files per batch
+    "spark.sql.adaptive.enabled": "false",  # would replan every small batch without benefit
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
@@ -33,11 +33,11 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.daemon.module": "outpost_tools.pipeline.worker_daemon",
 }
-# A JVM that lives for a minute: the second compiler and the parallel collector cost more than they
-# bring, a third of a short run's CPU.
+# For a JVM that lives for a minute: the second compiler and the parallel collector cost more than
+# they save, a third of a short run's CPU.
 _SHORT_RUN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _DRIVER_MEMORY = "2g"
-# Where a user may have said which master, or which addresses: then we say nothing of them.
+# Where a user may have set the master or addresses; if any is set, we set neither.
 _PLACES = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME", "MASTER")
 Say = Callable[[str], None]
 
@@ -50,7 +50,7 @@ def is_submitted() -> bool:
 def of_command(
     master: str | None, shuffle_partitions: int | None, pairs: list[str]
 ) -> dict[str, str]:
-    """What our own options say. Raises ToolError."""
+    """What our own options set. Raises ToolError."""
     said = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -65,9 +65,9 @@ def of_command(
 
 
 def prepare_environment(said: Mapping[str, str], say: Say, *, is_short: bool = False) -> None:
-    """Before the JVM starts. is_short: the run has little to do. Raises ToolError without a
+    """Call before the JVM starts. is_short: the run has little to do. Raises ToolError without
     Java."""
-    # else `python3` on PATH, which may lack pyarrow
+    # otherwise Spark uses `python3` on PATH, which may lack pyarrow
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if is_submitted():
         return
@@ -80,20 +80,20 @@ def prepare_environment(said: Mapping[str, str], say: Say, *, is_short: bool = F
         os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_RUN)
     default = "" if any(name in os.environ for name in _PLACES) else "local"
     if said.get("spark.master", default).startswith("local"):
-        # a machine whose name has no address is no obstacle then
+        # then a host name without an address does not matter
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def _is_ours(home: Path) -> bool:
-    """Whether the Python side fits to it."""
+    """Whether its version is that of the Python side."""
     return any(home.glob(f"jars/spark-core_*-{pyspark.__version__}.jar"))
 
 
 def complete(conf: SparkConf, said: Mapping[str, str], say: Say) -> SparkConf:
-    """The session's settings. conf: what the JVM, once it runs, knows of the user's."""
+    """The session's settings. conf: the user's settings, as the running JVM knows them."""
     for name, value in said.items():
         conf.set(name, value)
-    if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":  # what PySpark calls it
+    if conf.get("spark.app.name", "pyspark-shell") == "pyspark-shell":  # PySpark's default
         conf.setAppName("outpost")
     for name, value in _DEFAULTS.items():
         conf.setIfMissing(name, value)

@@ -1,18 +1,19 @@
 """Spark data source `outpost`: sealed segments of every collector, decoded, as Arrow record
 batches.
 
-One row per reading; a frame that is no message yields one row with `reason`, `topic` and `payload`
-instead. Decoding here and not in a later step saves one trip of every payload from Python to the
-JVM and back.
+One row per reading; a frame that is not a message yields one row with `reason`, `topic` and
+`payload` instead. Decoding here rather than in a later step saves sending every payload from
+Python to the JVM and back.
 
-Beside the collectors' folders there is one of the tables' own, REPLAY: frames taken out of
-quarantine (quarantine.py).
+Besides the collectors' folders, one belongs to the tables, REPLAY: frames taken out of quarantine
+(quarantine.py).
 
 Offsets are {collector: number of the last consumed segment}. Sealed segments never change and are
-numbered without holes, so a range of offsets always yields the same rows: Spark's replay of a batch
-after a kill is exact. A missing number, or a log that has become shorter, stops the query: silence
-would be loss. Knows no tables and no deduplication: each round starts a Python for the offsets, and
-what reads tables (pandas, Arrow's datasets) would double the CPU of its start.
+numbered without gaps, so a range of offsets always yields the same rows: Spark repeats a batch
+exactly after a kill. A missing number, or a log that has become shorter, stops the query, because
+continuing silently would lose data. Knows no tables and no deduplication: each round starts a
+Python process for the offsets, and libraries that read tables (pandas, Arrow's datasets) would
+double the CPU of its start.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from outpost_tools.pipeline import decode, packed, schemas
 # about 800,000 small messages: bounds the memory of one micro-batch
 DEFAULT_BATCH_BYTES = 128 << 20
 _PARTITION_BYTES = 8 << 20
-REPLAY = schemas.REPLAY  # no collector has that name: an id does not begin with a dot
+REPLAY = schemas.REPLAY  # not a collector's name: an id does not begin with a dot
 
 
 class OutpostSource(DataSource):
@@ -72,7 +73,7 @@ class Segments(InputPartition):
 
 
 class SegmentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets at the driver, read() in the executors' Python workers.
+    """The driver computes offsets; the executors' Python workers call read().
 
     The method names are Spark's.
     """
@@ -179,8 +180,8 @@ def available(log: Path, replay: Path | None = None) -> dict[str, list[int]]:
 
 
 def waiting(log: Path, start: dict, replay: Path | None = None) -> list[tuple[str, int]]:
-    """(collector, number) of every sealed segment after `start`, oldest numbers first, collectors
-    in turn."""
+    """(collector, number) of every sealed segment after `start`, lowest numbers first, alternating
+    between collectors."""
     items = [
         (number - start.get(collector, numbers[0] - 1), collector, number)
         for collector, numbers in available(log, replay).items()
@@ -191,8 +192,8 @@ def waiting(log: Path, start: dict, replay: Path | None = None) -> list[tuple[st
 
 
 def _check_not_behind(present: dict[str, list[int]], start: dict) -> None:
-    """An older copy of a collector's log would give numbers a second time, and what is in them
-    would never be read."""
+    """Raises FileNotFoundError when the log is behind: an older copy of a collector's log would use
+    numbers a second time, and those segments would never be read."""
     for collector, numbers in present.items():
         if numbers[-1] < start.get(collector, -1):
             raise FileNotFoundError(

@@ -1,5 +1,5 @@
-"""What has been taken in, what waits, and what the tables hold: one dictionary, and its text for a
-person. No Spark."""
+"""What was processed, what waits, and what the tables contain: as a dictionary, and as text for
+people. No Spark."""
 
 from __future__ import annotations
 

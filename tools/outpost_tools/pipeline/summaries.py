@@ -1,8 +1,9 @@
 """The small gold tables, from `totals` and the state `streams`: `gaps`, `devices`, `latency`,
 `boots`. No Spark.
 
-Their input has a row per boot, not per reading. All devices at once, with Arrow and numpy: a round
-of 5,000 readings may touch a thousand devices, and a call of pandas for each costs a second.
+Their input has a row per boot, not per reading. All devices are computed at once, with Arrow and
+numpy: a round of 5,000 readings may touch a thousand devices, and one pandas call for each would
+take a second.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _TIME = pa.timestamp("us", "UTC")
 
 
 def made(pieces: pa.Table, streams: pa.Table) -> dict[str, pa.Table]:
-    """All four, of the same devices."""
+    """All four tables, for the same devices."""
     if not pieces.num_rows:
         return {name: pieces.slice(0, 0) for name in ("boots", "latency", "gaps", "devices")}
     missing = gaps(streams)
@@ -34,10 +35,10 @@ def made(pieces: pa.Table, streams: pa.Table) -> dict[str, pa.Table]:
 
 
 def gaps(streams: pa.Table) -> pa.Table:
-    """Missing sequence ranges, from the lowest `held` seen on.
+    """Missing sequence ranges, starting from the lowest `held` seen.
 
-    `closed`: below the highest `held`, will never come. A gap that straddles it is cut there in
-    two.
+    `closed`: below the highest `held`, so it will never arrive. A gap that straddles that number is
+    split there.
     """
     firsts, lasts, at = _ranges(streams)
     held_min, held_max = (streams[name].to_numpy()[at] for name in ("held_min", "held_max"))
@@ -64,7 +65,7 @@ def _ranges(streams: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _gaps(
     streams: pa.Table, at: np.ndarray, firsts: np.ndarray, lasts: np.ndarray, state: str
 ) -> pa.Table:
-    """Rows of GAPS; where the first is above the last, there is none."""
+    """Rows of GAPS; where the first is above the last, there is no gap."""
     is_gap = firsts <= lasts
     first, last, at = firsts[is_gap], lasts[is_gap], at[is_gap]
     columns = [*(streams[name].take(at) for name in schemas.KEY), first, last, last - first + 1]
@@ -75,7 +76,7 @@ def _gaps(
 
 
 def latency(pieces: pa.Table) -> pa.Table:
-    """Per device: milliseconds from the reading's time to its first arrival, one figure per
+    """Per device: milliseconds from the reading's time to its first arrival, one value per
     message."""
     lists = (
         pieces["delays"]
@@ -101,8 +102,8 @@ def latency(pieces: pa.Table) -> pa.Table:
 def percentiles(
     values: np.ndarray, weights: np.ndarray, begins: np.ndarray, part: float
 ) -> np.ndarray:
-    """Of each part of `values` that begins there: ascending values that occur `weights` times each;
-    between two neighbours in a straight line."""
+    """The percentile of each part of `values`, which begins at `begins`: ascending values that
+    occur `weights` times each; interpolated linearly between two neighbours."""
     ends = np.cumsum(weights)
     before = ends[begins] - weights[begins]
     place = part * (np.append(before[1:], ends[-1:]) - before - 1)
@@ -117,7 +118,7 @@ def percentiles(
 
 
 def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
-    """Per device: when seen, boots, messages, copies, what is missing, the outbox's backlog (seq -
+    """Per device: when seen, boots, messages, copies, missing numbers, the outbox's backlog (seq -
     held), its health."""
     rows = pieces.drop_columns(["delays"]).flatten()
     whats = [("first_received", "min"), ("last_received", "max"), ("readings", "sum")]
@@ -138,8 +139,8 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
 
 
 def _newest(rows: pa.Table, order: list[str], wanted: dict[str, str]) -> pa.Table:
-    """`device` and these columns by their new names, of the last row of each device that has the
-    first of `order`."""
+    """`device` and these columns under their new names, from the last row of each device that has
+    the first column of `order`."""
     known = rows.filter(pc.is_valid(rows[order[0]])).sort_by([(one, "ascending") for one in order])
     last = known.group_by("device", use_threads=False).aggregate([(n, "last") for n in wanted])
     return last.rename_columns(["device", *wanted.values()])
@@ -147,8 +148,8 @@ def _newest(rows: pa.Table, order: list[str], wanted: dict[str, str]) -> pa.Tabl
 
 def _copies(streams: pa.Table) -> pa.Table:
     """received: message frames in the log; messages: distinct ones; conflicts: other messages with
-    a number of theirs; redelivered: the rest, exact. two_boards, went_back: streams whose conflicts
-    say so."""
+    one of their numbers; redelivered: the rest, exact. two_boards, went_back: streams whose
+    conflicts show this."""
     firsts, lasts, at = _ranges(streams)
     messages = np.zeros(streams.num_rows, np.int64)
     np.add.at(messages, at, lasts - firsts + 1)
@@ -174,8 +175,8 @@ def _missing(gap_rows: pa.Table) -> list[pa.Table]:
 
 
 def boots(pieces: pa.Table) -> pa.Table:
-    """Per boot: its numbers, readings and times; and where no clock became known, between which
-    times it was.
+    """Per boot: its numbers, readings and times; and for a boot without a known clock, the bounds
+    of its time.
 
     not_before is the last known time of an earlier boot of the stream, not_after the first of a
     later one, or the arrival.
@@ -206,10 +207,10 @@ def _numbers(times: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
 def _highest_before(
     values: np.ndarray, known: np.ndarray, codes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row the highest known value among earlier rows with its code, and whether there is
+    """For each row, the highest known value among earlier rows with its code, and whether there is
     one. codes: ascending."""
     distinct, ranks = np.unique(values, return_inverse=True)
-    floor = (codes - codes[0]) * (len(distinct) + 1)  # ranks of a later code are above all earlier
+    floor = (codes - codes[0]) * (len(distinct) + 1)  # a later code has higher ranks
     highest = np.maximum.accumulate(floor + np.where(known, ranks + 1, 0)) - floor
     highest = np.concatenate([[0], np.where(codes[1:] == codes[:-1], highest[:-1], 0)])
     return distinct[highest - 1], highest > 0
@@ -219,7 +220,7 @@ def _highest_before(
 
 
 def _begins(rows: pa.Table, names: list[str]) -> np.ndarray:
-    """Which of sorted rows differ in `names` from the row before."""
+    """Which of the sorted rows differ in `names` from the preceding row."""
     new = np.zeros(rows.num_rows, dtype=bool)
     new[:1] = True
     for name in names:
@@ -234,7 +235,7 @@ def _grouped(rows: pa.Table, key: list[str], *sums: str) -> pa.Table:
 
 
 def _with(found: pa.Table, more: pa.Table) -> pa.Table:
-    """The columns of `more` beside those of the same device; null where it has none."""
+    """Adds the columns of `more` to the rows of the same device; null where it has none."""
     at = pc.index_in(found["device"], value_set=more["device"].combine_chunks())
     for name in more.column_names[1:]:
         found = found.append_column(name, more[name].take(at))

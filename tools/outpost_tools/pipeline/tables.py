@@ -1,7 +1,7 @@
-"""Where the tables lie, and how to read them without Spark.
+"""Where the tables are, and how to read them without Spark.
 
-Each is a Delta Lake table in a folder of its name; `silver` of other pipelines is `readings` here.
-Any engine that knows Delta reads them. One that asks for a day reads the files of that day alone.
+Each is a Delta Lake table in a folder of its name; `readings` is what other pipelines call silver.
+Any engine that supports Delta can read them. A query for a day reads only the files of that day.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DELETED = "deleted-before"
 _OLD = ("silver", "ranges", "gold")  # folders of the tables that versions before Delta wrote
 _DAY = pa.field("day", pa.date32())
 _BUCKET = pa.field("bucket", pa.int32())
-# Readings are apart by day, frames in quarantine by nothing, all others by bucket of devices.
+# Readings are partitioned by day, quarantine not at all, all others by bucket of devices.
 _SCHEMAS = {
     "readings": pa.schema([*schemas.READING, _DAY]),
     "quarantine": schemas.QUARANTINE_TABLE,
@@ -39,7 +39,7 @@ _SCHEMAS = {
     "boots": pa.schema([*gold_schemas.BOOTS, _BUCKET]),
     "totals": pa.schema([*gold_schemas.TOTALS, _BUCKET]),
 }
-# How long replaced files stay for whoever reads an older version, and the history of versions.
+# How long replaced files stay for readers of an older version, and how long the history stays.
 _KEPT = {
     "deletedFileRetentionDuration": "interval 1 days",
     "logRetentionDuration": "interval 7 days",
@@ -47,7 +47,7 @@ _KEPT = {
 
 
 def create(tables: Path) -> None:
-    """Those that are not there yet. Raises ToolError on tables of an older version."""
+    """Create the tables that do not exist yet. Raises ToolError on tables of an older version."""
     check_version(tables)
     for name in ALL:
         delta.create(tables / name, _SCHEMAS[name], _partition(name), **_KEPT)
@@ -57,13 +57,13 @@ def check_version(tables: Path) -> None:
     """Raises ToolError."""
     if any((tables / name).is_dir() for name in _OLD):
         raise ToolError(
-            f"{tables}: tables of a version before Delta Lake; have them made again from the "
-            f"segments: mv {tables} {tables}.old; outpost pipeline run --tables {tables} --log LOG"
+            f"{tables}: tables of a version before Delta Lake; recreate them from the segments: "
+            f"mv {tables} {tables}.old; outpost pipeline run --tables {tables} --log LOG"
         )
 
 
 def deleted_before(tables: Path) -> int:
-    """Microseconds: readings of earlier times were deleted, see upkeep.py. 0: none were. Raises
+    """Microseconds: readings with earlier times were deleted, see upkeep.py. 0: none were. Raises
     ToolError."""
     path = tables / _DELETED
     try:
@@ -72,14 +72,15 @@ def deleted_before(tables: Path) -> int:
         return 0
     except ValueError:
         raise ToolError(
-            f"{path}: no day, after a power cut perhaps; write the first day that was not deleted, "
-            "as 2026-11-22, or remove it, and what is sent again of deleted days comes back"
+            f"{path}: not a date, perhaps after a power cut; write the first day that was not "
+            "deleted, as 2026-11-22, or remove it; then messages of deleted days that are sent "
+            "again return"
         ) from None
     return (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution
 
 
 def note_deleted_before(tables: Path, day: datetime.date) -> None:
-    """Days that were deleted stay so, whatever is deleted later."""
+    """Deleted days stay deleted, whatever is deleted later."""
     if deleted_before(tables) < (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution:
         replace_text(tables / _DELETED, day.isoformat())
 
@@ -101,7 +102,7 @@ def schema(name: str) -> pa.Schema:
 
 
 def version(tables: Path, name: str) -> int:
-    """Of the table; 0: nothing was ever written to it."""
+    """The version of the table; 0: nothing was ever written to it."""
     return delta.open_table(directory(tables, name)).version() if exists(tables, name) else 0
 
 
@@ -116,7 +117,7 @@ def read_table(
     *,
     day: datetime.date | None = None,
 ) -> pa.Table:
-    """The table's rows, in no promised order; `day`: of readings, those of that day.
+    """The table's rows, in no particular order; `day`: only the readings of that day.
 
     Raises FileNotFoundError when the table was never written, ToolError on an older version's.
     """
@@ -126,7 +127,7 @@ def read_table(
 
 
 def open_dataset(tables: Path | str, name: str, where: str | None = None) -> pa.dataset.Dataset:
-    """Nothing is read yet. where: SQL by which files are passed over, not rows.
+    """Reads nothing yet. where: SQL that selects files, not rows.
 
     Raises as read_table() does.
     """
@@ -145,13 +146,13 @@ def read_files(files: Iterable[Path], schema: pa.Schema) -> pa.Table:
     paths = [str(path) for path in files]
     if not paths:
         return schema.empty_table()
-    # Not as a dataset of folders: what the path says of a day is no column here.
+    # Not as a dataset of folders: the day in the path is not a column here.
     rows = pyarrow.dataset.dataset(paths, schema=schema, format="parquet", partitioning=None)
     return rows.to_table()
 
 
 def write_readings(tables: Path, readings: pa.Table) -> list[dict]:
-    """A file of each day that they are of, as rows of delta.FILES. By a task."""
+    """Write one file for each day of the readings; returns rows of delta.FILES. Called by tasks."""
     return write_by_day(tables / "readings", readings, readings["time"].cast(pa.date32()))
 
 

@@ -1,13 +1,13 @@
-"""What is known of each boot in sums that can be added to: the input of the small gold tables
+"""What is known about each boot, in sums that can be added to: the input of the small gold tables
 (summaries.py). Arrow, no Spark.
 
-A row per device, stream and boot. Those of new readings are added to those that were there; what
-comes out is what all readings together give, because nothing in a row depends on an order: counts,
-lowest, highest, and the last by number or arrival. A reading that got its time later takes part
-once more, with its time alone (of_placed()).
+One row per device, stream and boot. The rows of new readings are added to the existing ones. The
+result is that of all readings together, because nothing in a row depends on an order: counts,
+minima, maxima, and the last values by number or arrival. A reading that got its time later is added
+once more, with only its time (of_placed()).
 
-Delays are kept as counts by milliseconds rounded to three significant digits, which add up as
-percentiles do not; the maximum is exact.
+Delays are kept as counts by milliseconds rounded to three significant digits, which can be added,
+unlike percentiles; the maximum is exact.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from outpost_tools.pipeline import gold_schemas, health, schemas
 
 KEY = [*schemas.KEY, "boot"]
 NEEDED = [*KEY, "seq", "record", "held", "name", "value", "time", "placed", "received"]
-# Metrics of the firmware and of its users that tell of the device's own health: their last value is
-# shown.
+# Metrics of the firmware and of its users that describe the device's own health: their last value
+# is shown.
 HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_cause",)}
 _SUMS = ("readings", "without_time", "placed")
 _ENDS = tuple((end, name) for name in ("seq", "received", "time") for end in ("first", "last"))
@@ -32,7 +32,7 @@ _PAIRS = pa.list_(pa.struct([("key", pa.int64()), ("value", pa.int64())]))
 
 
 def of_rows(rows: pa.Table) -> pa.Table:
-    """The totals of these readings alone."""
+    """The totals of only these readings."""
     return _joined(_facts(rows), _delays(rows))
 
 
@@ -46,13 +46,13 @@ def of_placed(rows: pa.Table) -> pa.Table:
 
 
 def added(parts: list[pa.Table]) -> pa.Table:
-    """Totals of all that the parts are of."""
+    """The totals of everything in the parts."""
     rows = pa.concat_tables([gold_schemas.TOTALS.empty_table(), *parts])
     return _joined(_combined(rows), _sum_of_delays(rows))
 
 
 def _facts(rows: pa.Table) -> pa.Table:
-    """Rows of TOTALS without the delays, one a reading, then combined."""
+    """Rows of TOTALS without the delays, one per reading, then combined."""
     is_null = pc.is_null(rows["time"])
     backlog = pc.subtract(rows["seq"], rows["held"])
     columns = {name: rows[name] for name in KEY}
@@ -77,7 +77,7 @@ def _combined(rows: pa.Table) -> pa.Table:
 
 
 def _combined_flat(rows: pa.Table) -> pa.Table:
-    """One row a KEY; structs as columns NAME.FIELD."""
+    """One row per KEY; structs as columns NAME.FIELD."""
     ends = [(f"{end}_{name}", "min" if end == "first" else "max") for end, name in _ENDS]
     how = [(name, "sum") for name in _SUMS] + ends + [("backlog_max", "max")]
     found = rows.group_by(KEY, use_threads=False).aggregate(how)
@@ -89,7 +89,7 @@ def _combined_flat(rows: pa.Table) -> pa.Table:
 
 
 def _with_last(found: pa.Table, rows: pa.Table, names: list[str]) -> pa.Table:
-    """The highest of these columns together, in their order, of each KEY that has any."""
+    """The maximum of these columns, compared in their order, for each KEY that has any."""
     known = rows.select([*KEY, *names]).filter(pc.is_valid(rows[names[0]]))
     known = known.sort_by([(name, "ascending") for name in names])
     last = known.group_by(KEY, use_threads=False).aggregate([(name, "last") for name in names])
@@ -106,7 +106,7 @@ def _key_names(rows: pa.Table) -> pa.Array:
 
 
 def _delays(rows: pa.Table) -> pa.Table:
-    """KEY, ms, count, max_ms: one figure a message that has a time."""
+    """KEY, ms, count, max_ms: one value per message that has a time."""
     rows = rows.filter(pc.and_(pc.equal(rows["record"], 0), pc.is_valid(rows["time"])))
     received, time = (rows[name].cast(pa.int64()).to_numpy() for name in ("received", "time"))
     delay_ms = np.rint((received - time) / 1000).astype(np.int64)

@@ -1,14 +1,14 @@
 """From decoded frames to silver: Spark groups, Arrow functions do the rest.
 
-Exactness is here. Per (device, stream) the numbers already in silver are known as ranges; a
-micro-batch is grouped with them, the first copy of each new number is kept and the ranges grow. A
-copy that says something else is no duplicate: it is kept as a conflict (conflicts.py). No
-watermark: a replay of last year's outbox is as good as today's reading, and the state grows with
-gaps, not with messages. Rejected: dropDuplicates (state of every key), a join with silver (rescans
-it once an old replay widens the range).
+This is where exactness comes from. For each (device, stream), the numbers already in silver are
+known as ranges. A micro-batch is grouped with them, the first copy of each new number is kept, and
+the ranges grow. A copy with different contents is not a duplicate: it is kept as a conflict
+(conflicts.py). There is no watermark: a replay of last year's outbox is as good as today's reading,
+and the state grows with gaps, not with messages. Rejected: dropDuplicates (state of every key), a
+join with silver (scans all of it as soon as an old replay widens the range).
 
-The group that a function sees is a bucket of many streams: a call of Python costs a millisecond
-whatever is in it, and a thousand boards would cost a thousand.
+The group that a function sees is a bucket of many streams: a Python call takes a millisecond
+whatever it processes, and calls for a thousand boards would take a second.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
 
 @dataclass(frozen=True)
 class Sources:
-    """What a batch's tasks read beside it, all of it as it was before the batch: the log, the
-    tables, the state's files by bucket, the files of the fingerprints known, the version of silver
-    (None: the newest), and before which time its readings were deleted. A batch that comes again,
-    because its driver died between the commits of two tables, must find what it found the first
+    """What a batch's tasks read besides it, all as it was before the batch: the log, the tables,
+    the state's files by bucket, the files of the known fingerprints, the version of silver (None:
+    the newest), and the time before which its readings were deleted. A batch that is repeated
+    because its driver died between the commits of two tables must find what it found the first
     time."""
 
     log: Path
@@ -69,11 +69,11 @@ class Sources:
         return segment_path(self.log, collector, segment, self.tables_dir / tables.REPLAY)
 
     def stored(self, wanted: set[tuple[str, str, int]]) -> pa.Table:
-        """What silver has of these messages."""
+        """The rows that silver has for these messages."""
         return displaced.stored(self.tables_dir / "readings", wanted, self.silver_version)
 
     def states(self, readings: pa.Table) -> pa.Table:
-        """Of the streams in all buckets that these readings are of, before the batch."""
+        """The state before the batch, for the streams in all buckets of these readings."""
         buckets = [bucket for bucket, _ in packed.split(readings, packed.BUCKETS)]
         files = [path for bucket in buckets for path in self.state_files.get(bucket, [])]
         return tables.read_files(files, schemas.STREAM)
@@ -81,9 +81,10 @@ class Sources:
 
 @dataclass(frozen=True)
 class Marked:
-    """Of a batch: new readings, origins of its messages that conflict with another, rows of silver
-    whose place another takes, rows there of messages of which the whole came, clocks by which
-    readings in silver get other times, the state after, and the fingerprints of what is kept."""
+    """The results for a batch: new readings, origins of its messages that conflict with another,
+    rows of silver that another message displaces, rows of silver of which the whole message has
+    arrived, clocks that change the times of readings in silver, the state after the batch, and the
+    fingerprints of what is kept."""
 
     readings: pa.Table
     conflicts: pa.Table
@@ -114,7 +115,7 @@ def mark(batch: DataFrame, said: Path, sources: Sources) -> DataFrame:
 
 
 def _written(tables_dir: Path, marked: Marked, refused: pa.Table) -> list[dict]:
-    """The files of what is new, and of the state of each bucket."""
+    """Write the files of what is new, and of the state of each bucket."""
     written = tables.write_readings(tables_dir, marked.readings)
     if refused.num_rows:
         written.append(delta.write(tables_dir / "quarantine", refused))
@@ -130,7 +131,7 @@ def mark_streams(
     stored: Stored = nothing_stored,
     deleted_us: int = 0,
 ) -> Marked:
-    """`rows` of this batch beside the `state` of their streams (and of others, handed on)."""
+    """Mark `rows` of this batch, given the `state` of their streams (others are passed on)."""
     names, row_codes, state_codes = _coded(rows, state)
     rows = rows.append_column("code", row_codes).sort_by(_ORDER)
     code = rows["code"].to_numpy()
@@ -166,8 +167,8 @@ def mark_streams(
 
 
 def _clocks(state: pa.Table, rows: pa.Table) -> pa.Table:
-    """Those known after the batch; of all that was said, so that they do not depend on which of two
-    conflicting messages came in which batch."""
+    """The clocks known after the batch; from all messages, so that they do not depend on which of
+    two conflicting messages came in which batch."""
     return clocks.lowest(pa.concat_tables([clocks.from_state(state), clocks.from_readings(rows)]))
 
 
@@ -193,18 +194,18 @@ def _placed(rows: pa.Table, which: np.ndarray, clock: pa.Table) -> pa.Table:
 
 
 def _after(key: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Which copies arrived after one of these, at most one of a number, with their number. key:
-    ascending, those of one number as they arrived."""
+    """Which copies arrived after one of these (at most one for each number) and have its number.
+    key: ascending, those of one number in order of arrival."""
     at = np.flatnonzero(which)
     before = np.searchsorted(at, np.arange(len(key)))
     return key == np.append(key[at], -1)[before - 1]
 
 
 def _displacing(heads: pa.Table, late: np.ndarray, stored: Stored) -> tuple[np.ndarray, pa.Table]:
-    """(which messages take the place of one in silver, the rows of those): they arrived earlier.
+    """(which messages displace one in silver, the rows of those): they arrived earlier.
 
-    late: places of those that may, which conflict. Silver is read only when there are any; within
-    one collector's log there never are, as long as its clock runs on.
+    late: places of the conflicting messages that may do so. Silver is read only when there are any;
+    within one collector's log there never are, as long as its clock does not go back.
     """
     taking = np.zeros(heads.num_rows, dtype=bool)
     columns = [heads[name].take(late).to_pylist() for name in (*_KEY, *displaced.PLACE)]
@@ -224,16 +225,16 @@ def _displacing(heads: pa.Table, late: np.ndarray, stored: Stored) -> tuple[np.n
 def _but_displaced(
     is_taking: np.ndarray, differs: np.ndarray, is_lost: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(is_taking, differs): the whole of a message that loses its place to another is a conflict,
-    as its part is. is_lost: such a message has its number."""
+    """(is_taking, differs): a whole message that is displaced by another is a conflict, as its part
+    is. is_lost: its number belongs to a message that was displaced."""
     return is_taking & ~is_lost, differs | is_taking & is_lost
 
 
 def _open_boots(
     rows: pa.Table, state: pa.Table, codes: np.ndarray, clock: pa.Table, names: pa.Array
 ) -> tuple[pa.Table, pa.Array]:
-    """(clocks that are new, of boots that silver has readings of without a time of their own;
-    the boots of each stream that it has such readings of after the batch)."""
+    """(clocks that are new, for boots of which silver has readings without a time of their own; for
+    each stream, the boots with such readings after the batch)."""
     before = clocks.boots_of_state(state)
     after = clocks.with_open_boots(rows, before)
     at = pc.index_in(_names(after), value_set=names).to_numpy().astype(np.int64)
@@ -243,7 +244,7 @@ def _open_boots(
 
 
 def _differing(prints: np.ndarray, fresh: np.ndarray, known: fingerprints.Known) -> np.ndarray:
-    """Which copies are neither fresh nor say what another copy of their message has said."""
+    """Which copies are neither fresh nor equal in contents to another copy of their message."""
     repeats = np.ones(len(prints), dtype=bool)
     repeats[np.unique(prints, return_index=True)[1]] = False
     differs = ~repeats & ~fresh
@@ -271,7 +272,7 @@ def _names(table: pa.Table) -> pa.ChunkedArray:
 
 
 def first_copies(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Of sorted rows: which belong to the first copy of their message, and which begin a copy."""
+    """For sorted rows: which belong to the first copy of their message, and which begin a copy."""
     if not rows.num_rows:
         return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
     new_message = _changes(rows, ["code", "seq"])
@@ -292,7 +293,7 @@ def _changes(rows: pa.Table, names: list[str]) -> np.ndarray:
 
 
 def _bounds(state: pa.Table, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(firsts, lasts) of the ranges of all streams, ascending, the stream's code above the
+    """(firsts, lasts) of the ranges of all streams, ascending, with the stream's code above the
     number."""
     lists = state["ranges"].combine_chunks()
     flat = pc.list_flatten(lists).to_numpy(zero_copy_only=False)
@@ -325,7 +326,7 @@ def _next_state(
 def _sums(
     state: pa.Table, state_codes: np.ndarray, rows: pa.Table, begins: np.ndarray, streams: int
 ) -> dict:
-    """copies, held_min and held_max of every stream, old and new together."""
+    """copies, held_min and held_max of every stream, old and new combined."""
     code, held = rows["code"].to_numpy(), rows["held"].to_numpy()
     counts = np.bincount(code[begins], minlength=streams)
     lowest, highest = np.full(len(counts), np.iinfo(np.int64).max), np.full(len(counts), -1)

@@ -1,7 +1,8 @@
-"""What keeps the tables small: all of it is Delta's own.
+"""Keeps the tables small, with Delta's own operations.
 
-Compaction puts many small files into few; readers and a run beside it do not notice. What it and a
-run have replaced stays for whoever reads an older version, and goes when it is older than KEPT_H.
+Compaction merges many small files into few; readers and a concurrent run do not notice. Files that
+compaction or a run has replaced stay for readers of an older version, and are deleted when they are
+older than KEPT_H.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import changes, consumed, delta, lock, tables
 
 KEPT_H = 24
-# Of these each round replaces files, which nobody asks for later: they stay for an hour.
+# Each round replaces files of these tables, and nobody reads the old ones: they stay for an hour.
 _SOON = ("streams", "totals", "boots", "latency", "gaps", "devices")
-# A reading that moves, or a window that is made again, rewrites a file.
+# A reading that moves, or a window that is recomputed, rewrites a file.
 _FILE_BYTES = {"windows": 4 << 20}
 _MOST_FILE_BYTES = 32 << 20
 _TRIES = 10
-# No reading is of a day outside (labels.py), and nanoseconds do not reach every date.
+# No reading has a day outside (labels.py), and nanoseconds cannot represent every date.
 _FIRST_DAY, _LAST_DAY = datetime.date(1970, 1, 1), datetime.date(2200, 1, 1)
 
 
 def compact(tables_dir: Path, *, kept_h: int = KEPT_H) -> dict[str, tuple[int, int]]:
-    """{table: (files before, files after)}. Raises ToolError when a run replaced what was being
-    compacted again and again."""
+    """{table: (files before, files after)}. Raises ToolError when a run repeatedly replaced what
+    was being compacted."""
     result = {}
     for name in tables.ALL:
         place = tables_dir / name
@@ -37,7 +38,7 @@ def compact(tables_dir: Path, *, kept_h: int = KEPT_H) -> dict[str, tuple[int, i
         _compacted(place)
         table = delta.open_table(place)
         hours = min(kept_h, 1) if name in _SOON else kept_h
-        # `full`: also what tasks wrote for a batch that was killed. Newer files are a run's.
+        # `full`: also files that tasks wrote for a killed batch. Newer files belong to a run.
         table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
         result[name] = (before, len(delta.files_of(table)))
     return result
@@ -56,15 +57,15 @@ def _compacted(place: Path) -> None:
 
 
 def delete_device(tables_dir: Path, device: str) -> dict[str, int]:
-    """{table: rows deleted}: all that came from it. Raises ToolError beside a run: a batch under
-    way commits the state that it has begun with, in which the device's numbers are taken in."""
+    """{table: rows deleted}: everything that came from the device. Raises ToolError during a run:
+    a batch in progress commits the state that it started with, which contains the device."""
     with lock.held(tables_dir):
         _check_no_batch_is_open(tables_dir)
         return _delete_device(tables_dir, device)
 
 
 def _check_no_batch_is_open(tables_dir: Path) -> None:
-    """One whose driver was killed between its commits. Raises ToolError."""
+    """A batch is open when its driver was killed between its commits. Raises ToolError."""
     query = consumed.query(tables_dir)
     done = {delta.committed(tables_dir / name, query) for name in tables.SILVER_TABLES}
     if len(done) > 1:
@@ -76,20 +77,20 @@ def _check_no_batch_is_open(tables_dir: Path) -> None:
 
 def _delete_device(tables_dir: Path, device: str) -> dict[str, int]:
     of_device = f"device = {delta.text(device)}"
-    # The collector's --prefix stands before it.
+    # The collector's --prefix precedes it.
     topics = f"ends_with(topic, {delta.text(f'/{device}/data')})"
     conditions = {name: of_device for name in tables.ALL} | {"quarantine": topics}
-    # Gold may not have taken in yet what silver had of it.
+    # Gold may not yet have processed what silver had of it.
     note = {changes.NOTE: {"again": [device]}}
     return {name: _deleted(tables_dir / name, where, note) for name, where in conditions.items()}
 
 
 def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
     """{table: rows deleted}: readings and windows of the days before, frames that arrived then.
-    What is known of devices and boots stays, and so does a window that has a later reading."""
+    What is known about devices and boots stays, and so does a window that has a later reading."""
     day = min(max(day, _FIRST_DAY), _LAST_DAY)
-    tables.note_deleted_before(tables_dir, day)  # first: a batch beside it must not miss it
-    # As text: what TIMESTAMP makes of it (nanoseconds) the library does not compare with a column.
+    tables.note_deleted_before(tables_dir, day)  # first: a concurrent batch must not miss it
+    # As text: the library cannot compare the result of TIMESTAMP (nanoseconds) with a column.
     begin = delta.time_text(datetime.datetime.combine(day, datetime.time()))
     conditions = {
         "readings": f"day < DATE '{day.isoformat()}'",

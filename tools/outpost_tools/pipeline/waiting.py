@@ -1,4 +1,4 @@
-"""Says what a run waits for, with the time, while it has nothing else to say. No Spark."""
+"""Reports what a run is waiting for, with the time, while it prints nothing else. No Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVERY_S = 10.0
 
 
 class Waiting:
-    """with Waiting(say) as waiting: waiting.set("what is waited for"), or a function that tells."""
+    """with Waiting(say) as waiting: waiting.set("what we wait for"), or a function that says it."""
 
     def __init__(self, say: Callable[[str], None], what: Callable[[], str] | None = None) -> None:
         self._say, self._ask = say, what
@@ -25,13 +25,13 @@ class Waiting:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(EVERY_S)  # what it asks may hang with a broken JVM
+        self._thread.join(EVERY_S)  # the function may hang with a broken JVM
 
     def set(self, what: str) -> None:
         self._what, self._since = what, time.monotonic()
 
     def say(self, text: str) -> None:
-        """A line of the run's own."""
+        """Print a line of the run itself."""
         self._said_at = self._since = time.monotonic()
         self._say(text)
 
@@ -49,5 +49,5 @@ class Waiting:
             return self._what
         try:
             return self._ask()
-        except Exception:  # the JVM is gone: the run itself will say so
+        except Exception:  # the JVM is gone: the run itself will report it
             return ""

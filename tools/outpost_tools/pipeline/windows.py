@@ -1,9 +1,9 @@
 """Windows of readings: per device, metric and unit, with Arrow and no Spark.
 
-In the order of time before they are added up: a sum of floats depends on its order, and that must
-depend neither on how many machines there were nor on when a window was made. So a window whose new
-readings are all later than those it has goes on from its sum, and ends as if it were made of all
-its readings at once; any other is made again.
+Readings are sorted by time before they are added up, because a sum of floats depends on its order,
+and that must depend neither on the number of machines nor on when a window was computed. So a
+window whose new readings are all later than its old ones continues from its sum, with the same
+result as from all its readings at once; any other window is recomputed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ORDER = ["device", "name", "unit", "time", "stream", "seq", "record"]
 
 
 def with_start(rows: pa.Table, seconds: float) -> pa.Table:
-    """Those that have a time, with the beginning of their window."""
+    """The readings that have a time, with the beginning of their window."""
     rows = rows.filter(pc.is_valid(rows["time"])).select(NEEDED)
     width = width_us(seconds)
     starts = rows["time"].cast(pa.int64()).to_numpy() // width * width
@@ -48,7 +48,7 @@ def _sums(rows: pa.Table) -> pa.Table:
 
 
 def going_on(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """(windows of `there` with the rows that come after all they have, the other windows, the
+    """(windows of `there` extended by rows that come after all they have, the other windows, the
     other windows' rows). rows: of with_start(), all of these windows."""
     at = pc.index_in(_names(rows), value_set=_names(there))
     early = pc.less_equal(rows["time"], there["last_time"].take(at))
@@ -60,7 +60,7 @@ def going_on(there: pa.Table, rows: pa.Table) -> tuple[pa.Table, pa.Table, pa.Ta
 
 
 def _added(before: pa.Table, rows: pa.Table) -> pa.Table:
-    """Each window of `before` has some of the rows. Its sum stands before them as a value."""
+    """Each window of `before` has some of the rows. Its sum precedes them as a value."""
     sums = [before[name] for name in ("device", "name", "unit", "start")]
     columns = dict(zip(KEY, sums, strict=True)) | {"time": before["last_time"]}
     columns |= {"value": before["sum"]}
@@ -87,8 +87,7 @@ def is_of(rows: pa.Table, keys: pa.Table) -> np.ndarray:
 
 
 def _names(rows: pa.Table) -> pa.Array:
-    """A name may be anything: its length stands before it, and nothing before a unit that is not
-    there."""
+    """A name may be any text, so its length precedes it; a missing unit has no length."""
     parts = [rows["start"].cast(pa.int64()).cast(pa.string())]
     for name in KEY[:3]:
         length = pc.binary_length(rows[name]).cast(pa.string())

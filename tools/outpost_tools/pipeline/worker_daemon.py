@@ -1,5 +1,5 @@
-"""Spark's daemon of Python workers, on one machine: workers are its forks, so what it has loaded
-none of them loads again. Started by Spark (`spark.python.daemon.module`, settings.py)."""
+"""Spark's daemon of Python workers, on one machine: it forks the workers, so none of them has to
+import again what it has imported. Started by Spark (`spark.python.daemon.module`, settings.py)."""
 
 import gc
 
@@ -7,10 +7,10 @@ from pyspark import daemon
 
 from outpost_tools.pipeline import decode, gold, source, transforms
 
-# With pyarrow, numpy and pandas, a second of CPU each time.
+# With pyarrow, numpy and pandas, importing these takes a second of CPU each time.
 LOADED = (decode, gold, source, transforms)
 
 if __name__ == "__main__":
-    # A worker collects garbage after each task: without this, among all that was loaded.
+    # A worker collects garbage after each task; this excludes all that was imported.
     gc.freeze()
     daemon.manager()

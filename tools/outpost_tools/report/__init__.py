@@ -1,8 +1,8 @@
-"""`outpost report`: one self-contained HTML page about the tables, by pyarrow, pandas and plotly;
-no Spark.
+"""`outpost report`: one self-contained HTML page about the tables, made with pyarrow, pandas and
+plotly; no Spark.
 
 arguments.py  the subcommand
-reading.py    the time range, and what is read of it
+reading.py    the time range, and reading the tables for it
 data.py       the tables, thinned to bins in time
 newest.py     newest values, and faults of sensors
 outages.py    the file of events
@@ -10,5 +10,5 @@ page.py       the page and its sections
 fleet.py      the devices on it
 pack.py       the series for report.js, which draws, sorts and filters in the browser; report.css
 
-Words, and which device needs attention: common/words.py, common/attention.py.
+Wording, and which device needs attention: common/words.py, common/attention.py.
 """

@@ -73,6 +73,6 @@ def run(args: argparse.Namespace) -> int:
     content = page.render(report, args.title)
     page.write(args.out, content)
     if report.begin is None:
-        print("report: no reading of that time; --last all shows what there is", file=sys.stderr)
+        print("report: no reading in that time; --last all shows what there is", file=sys.stderr)
     print(f"report: {args.out} ({len(content) / 1e6:.1f} MB)", file=sys.stderr)
     return 0

@@ -1,6 +1,6 @@
 """What the page shows: computed from the tables, and thinned to bins in time. No HTML.
 
-Columns that older or newer tables lack read as 0 or as nothing.
+Columns that older or newer tables lack read as 0 or as missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BINS = 150  # about one per two pixels of a phone
 FEWEST_BINS = 48
 POINTS = 100_000  # of all devices and metrics together: what a phone should load
 METRICS = 8  # charts of one device
-ERASES, BLOCKS = board_words.WEAR  # by which a board reports on its flash
+ERASES, BLOCKS = board_words.WEAR  # the metrics with which a board reports on its flash
 _NICE_S = (
     0.25,
     0.5,
@@ -83,7 +83,7 @@ class Binned:
 
 @dataclass
 class Report:
-    """Readings, delays, quarantine and outages are of `range`; devices and gaps of the whole
+    """Readings, delays, quarantine and outages cover `range`; devices and gaps cover the whole
     history."""
 
     devices: pd.DataFrame
@@ -102,12 +102,12 @@ class Report:
     range: TimeRange = field(default_factory=TimeRange)
     newest: dict[str, list[newest.Value]] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=dict)  # of sensors, in words
-    ahead_s: dict[str, float] = field(default_factory=dict)  # of boards' clocks
+    ahead_s: dict[str, float] = field(default_factory=dict)  # of boards whose clock is ahead
 
 
 def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
-    """wish: default all there is. Raises ToolError when the tables are not there or the events file
-    is no list of events."""
+    """wish: by default everything. Raises ToolError when the tables do not exist or the events file
+    is not a list of events."""
     found = outages.load_events(events) if events else []
     try:
         devices, gaps = (read_table(tables, name).to_pandas() for name in ("devices", "gaps"))
@@ -156,7 +156,7 @@ def _refused(quarantine: pd.DataFrame, reason: str) -> int:
 
 
 def _gaps(gaps: pd.DataFrame) -> pd.DataFrame:
-    """Lost ones first, long ones first."""
+    """Lost ones first, then long ones first."""
     gaps = gaps.assign(place=gaps["device"].map(places(gaps["device"])))
     return gaps.sort_values(
         ["state", "count", "place", "first"], ascending=[True, False, True, True]
@@ -164,12 +164,12 @@ def _gaps(gaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _messages(timed: pa.Table) -> pa.Table:
-    """One row per message: device, time, delay in ms until its first arrival, and how far the
-    board's clock was ahead at least."""
+    """One row per message: device, time, delay in ms until its first arrival, and the least that
+    the board's clock was ahead."""
     first = timed.filter(pc.equal(timed["record"], 0))
     delay_us = pc.subtract(first["received"].cast(pa.int64()), first["time"].cast(pa.int64()))
     delay = pc.divide(delay_us.cast(pa.float64()), 1000.0)
-    # it took some time all the same
+    # delivery takes some time even if the clocks say otherwise
     shown = pc.max_element_wise(delay, 0.0)
     ahead = pc.max_element_wise(pc.negate(delay), 0.0)
     return pa.table(
@@ -178,7 +178,7 @@ def _messages(timed: pa.Table) -> pa.Table:
 
 
 def _ahead_s(messages: pa.Table) -> dict[str, float]:
-    """Of boards whose clock was seen to be ahead of the collector's, by more than clocks differ."""
+    """The boards whose clock was ahead of the collector's by more than clocks usually differ."""
     found = messages.group_by("device").aggregate([("ahead", "max")]).to_pylist()
     return {
         one["device"]: one["ahead_max"] / 1000
@@ -231,7 +231,7 @@ def _devices(devices: pd.DataFrame, latency: pd.DataFrame) -> pd.DataFrame:
     """One row per device, with every column that the page asks for."""
     known = [name for name in _DELAYS if name in latency]
     devices = devices.merge(latency[["device", *known]], on="device", how="left")
-    devices[known] = devices[known].clip(lower=0)  # a clock that is ahead
+    devices[known] = devices[known].clip(lower=0)  # negative when a clock is ahead
     for name in _DEVICE_COUNTS:
         devices[name] = devices[name].fillna(0).astype("int64") if name in devices else 0
     for name in _VALUES:
@@ -285,9 +285,9 @@ def _plain(table: pa.Table, prefix: str) -> pd.DataFrame:
 
 
 def _delays(messages: pa.Table) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Per device and bin, and of all devices per bin.
+    """(per device and bin, per bin over all devices).
 
-    Percentiles within a bin are Arrow's approximations, maxima exact.
+    Percentiles within a bin are Arrow's approximations, maxima are exact.
     """
     by_device = messages.group_by(["device", "bin"]).aggregate(
         [("delay", "count"), ("delay", "approximate_median"), ("delay", "max")]
@@ -302,19 +302,19 @@ def _delays(messages: pa.Table) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def bin_width(span_s: float, interval_s: float, bins: int = BINS) -> float:
-    """The finest round width that makes at most `bins` bins and has some messages in each: else
-    silence is seen where the board only waits for its next reading."""
+    """The finest round width that makes at most `bins` bins with some messages in each: narrower
+    bins would show silence where the board only waits for its next reading."""
     least = max(span_s / bins, 3 * interval_s)
     return next((width for width in _NICE_S if width >= least), max(least, 1.0))
 
 
 def places(names: Iterable[str]) -> dict[str, int]:
-    """Name -> its place in the natural order."""
+    """Name -> its rank in natural order."""
     return {name: place for place, name in enumerate(sorted(set(names), key=natural))}
 
 
 def wear(timed: pa.Table) -> pd.DataFrame:
-    """Of boards that report their erases: device, erases in the time of the tables, blocks (if
+    """For boards that report their erases: device, erases in the time of the tables, blocks (if
     reported), seconds of that time."""
     reported = timed.filter(pc.is_in(timed["name"], pa.array([ERASES, BLOCKS], pa.string())))
     frame = (
@@ -325,7 +325,7 @@ def wear(timed: pa.Table) -> pd.DataFrame:
     blocks = frame[frame["name"] == BLOCKS].groupby("device")["value"].last()
     frame = frame[frame["name"] == ERASES]
     step = frame.groupby("device")["value"].diff().fillna(0)
-    # A counter that has fallen restarted at a boot: what it shows has happened since.
+    # A counter that fell was restarted by a boot; its value counts what happened since.
     frame = frame.assign(step=step.where(step >= 0, frame["value"]))
     found = frame.groupby("device").agg(
         erases=("step", "sum"), first=("time", "min"), last=("time", "max")
@@ -336,7 +336,7 @@ def wear(timed: pa.Table) -> pd.DataFrame:
 
 
 def findings(report: Report) -> list[tuple[dict, list[attention.Finding]]]:
-    """(row of `devices`, what was found: at least `fine`) of each device, the worst first."""
+    """(row of `devices`, its findings: at least `fine`) for each device, the worst first."""
     newest = report.devices["last_seen"].max()
     found = []
     for row in report.devices.to_dict("records"):
@@ -351,6 +351,6 @@ def findings(report: Report) -> list[tuple[dict, list[attention.Finding]]]:
 
 
 def _mean_interval_s(row: dict) -> float:
-    """Of a board that sent less than two messages in the range."""
+    """For a board that sent fewer than two messages in the range."""
     steps = row["messages"] - 1
     return (row["last_seen"] - row["first_seen"]).total_seconds() / steps if steps > 0 else 0.0

@@ -1,5 +1,5 @@
-"""The section of the devices: a picture of all of them in time, and the list that the page's script
-sorts and filters."""
+"""The section about the devices: a picture of all of them over time, and the list that the page's
+script sorts and filters."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from outpost_tools.report.newest import Value
 
 Found = list[tuple[dict, list[Finding]]]
 ROWS_AT_FIRST = 50  # as in report.js
-_PICTURE_FROM = 5  # devices: fewer are seen well enough in the list
+_PICTURE_FROM = 5  # devices: for fewer, the list is enough
 _MARKS_SHOWN = 40
 _VALUES_SHOWN = 4
-# Sort keys of the list: what a choice of order says, and the column's head.
+# Sort keys of the list: the label of the order, and the head of the column.
 _ORDERS = {
     "": "needs attention",
     "name": "name",
@@ -39,7 +39,7 @@ _ORDERS = {
     "boots": "boots",
     "backlog": "backlog",
 }
-# What the opened device says of its flash where it is not 0.
+# What the opened device says about its flash, for values that are not 0.
 _HEALTH = (
     ("left_out", "{:,} flash blocks failed and left out"),
     ("pins_lost", "{:,} of its files gone"),
@@ -50,7 +50,7 @@ _HEALTH = (
     ("cut_short", "{:,} times a series was sent without its last samples"),
     ("mended", "{:,} flipped bits mended"),
     ("torn", "{:,} boots found a record torn by a power cut"),
-    ("takeovers", "thrown off {:,} times by another client with its name"),
+    ("takeovers", "disconnected {:,} times by another client with its name"),
 )
 _HEADS = (
     ("name", "name", "device"),
@@ -87,7 +87,7 @@ def section(report: Report, found: Found) -> str:
         else ""
     )
     return (
-        f"<h2>Devices, what needs attention first</h2>{picture}"
+        f"<h2>Devices, those that need attention first</h2>{picture}"
         f'<p class="quiet">Choose a device to see its readings.{strip}</p>{_tools(found)}'
         f'<table class="fleet"><thead><tr>{head}</thead><tbody>{body}</tbody></table>'
         '<button class="more" id="more" type="button" hidden></button>'
@@ -100,7 +100,7 @@ def _head(key: str, style: str, text: str) -> str:
 
 
 def _tools(found: Found) -> str:
-    """Hidden until the script is there to serve them."""
+    """Hidden until the script runs."""
     counts = {
         key: sum(any(f.key == key for f in findings) for _, findings in found) for key in KINDS
     }
@@ -156,17 +156,17 @@ def _row(place: int, row: dict, findings: list[Finding], report: Report, runs: d
 
 
 def delivered(milliseconds: float | None) -> str:
-    """Of what came within 0 ms nobody knows the time."""
+    """A delay measured as 0 ms is shown as 1 ms: the clocks are no more precise."""
     return duration(milliseconds if milliseconds is None else max(milliseconds, 1.0))
 
 
 def _number(row: dict, column: str, key: str, label: str) -> tuple[str, str, str, float, str]:
-    """On a phone a 0 is left out."""
+    """On a phone a 0 is hidden."""
     return ("num" if row[column] else "num zero", label, key, row[column], f"{row[column]:,}")
 
 
 def _newest(device: str, report: Report) -> str:
-    """The first of its values; the opened device has all."""
+    """The first of its values; the opened device shows all."""
     values = report.newest.get(device, [])
     texts = [(one.name, with_unit(one.value, one.unit)) for one in values[:_VALUES_SHOWN]]
     shown = "".join(f"<span>{escape(name)} <b>{escape(text)}</b></span> " for name, text in texts)
@@ -175,7 +175,7 @@ def _newest(device: str, report: Report) -> str:
 
 
 def _values(values: list[Value]) -> list[str]:
-    """Those of one time together, the newest first."""
+    """Values of the same time together, the newest first."""
     times: dict[str, list[str]] = {}
     for one in values:
         text = f"{one.name} {with_unit(one.value, one.unit)}"
@@ -185,7 +185,7 @@ def _values(values: list[Value]) -> list[str]:
 
 
 def _facts(row: dict, report: Report) -> list[str]:
-    """What the opened device says besides the list."""
+    """What the opened device shows besides the list."""
     items = _values(report.newest.get(row["device"], []))
     items += [
         f"first seen {moment(row['first_seen'])}, last {moment(row['last_seen'])} UTC",
@@ -207,7 +207,7 @@ def _facts(row: dict, report: Report) -> list[str]:
 
 
 def _runs(binned: Binned) -> dict[str, list[tuple[int, int]]]:
-    """device -> (first bin, length) of each time without a hole."""
+    """device -> (first bin, length) of each period without a gap."""
     found = {}
     for device, rows in binned.active.groupby("device"):
         bins = sorted(rows["bin"])
@@ -266,12 +266,12 @@ def _picture(report: Report, found: Found, runs: dict) -> str:
 
 
 def _is_whole(runs: list[tuple[int, int]], bins: int) -> bool:
-    """But for the first and the last step, which are cut."""
+    """Ignores the first and the last step, which are incomplete."""
     return len(runs) == 1 and runs[0][0] <= 1 and sum(runs[0]) >= bins - 1
 
 
 def _marks(report: Report) -> str:
-    """Letters above the picture, of what concerned all devices."""
+    """Letters above the picture for events that concerned all devices."""
     common = [outage for outage in report.outages if outage.device is None][:_MARKS_SHOWN]
     if not common:
         return ""
@@ -286,7 +286,7 @@ def _mark(outage: Outage, binned: Binned) -> str:
 
 
 def legend(report: Report) -> str:
-    """Of the letters on charts; empty when there are none."""
+    """Explains the letters on the charts; empty when there are none."""
     common = dict.fromkeys(one.kind for one in report.outages if one.device is None)
     kinds = dict.fromkeys(one.kind for one in report.outages if one.kind not in common)
     words = [f"{LETTERS.get(kind, OTHER)} {escape(kind)}" for kind in common]

@@ -1,4 +1,4 @@
-"""The newest value of each metric of a device, and what is wrong with its sensors."""
+"""The newest value of each metric of a device, and the faults of its sensors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Value(NamedTuple):
 
 
 def is_of_the_board(name: str) -> bool:
-    """It tells of the board itself: nothing to draw."""
+    """Whether it describes the board itself and need not be drawn."""
     return (name in board_words.DIAGNOSTIC and name != _SIGNAL) or sensor_notes.is_note(name)
 
 
 def of_devices(timed: pa.Table) -> tuple[dict[str, list[Value]], dict[str, list[str]]]:
-    """(device -> values, device -> faults of its sensors in words), each by name; what tells of the
-    board last."""
+    """(device -> values, device -> faults of its sensors in words), each sorted by name; values
+    that describe the board come last."""
     key = ["device", "name"]
     times = timed.group_by(key).aggregate([("time", "max")]).rename_columns([*key, "time"])
     columns = timed.select([*key, "time", "seq", "unit", "value"])

@@ -1,4 +1,4 @@
-"""What a file of events says: what was down, from when to when; folded for the list of the page."""
+"""Reads a file of events: what was down, from when to when; folded for the list on the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.words import natural
 
-# What goes down and what ends it; any other kind is a moment.
+# What goes down, and the event that ends it; any other kind is a single moment.
 _ENDS = {"broker killed": "broker up", "collector killed": "collector up", "link cut": "link up"}
 
 
@@ -26,7 +26,7 @@ class Outage:
 
 
 def load_events(path: Path) -> list[Outage]:
-    """Raises ToolError that names what is wrong."""
+    """Raises ToolError that names the fault."""
     try:
         items = json.loads(path.read_text(encoding="utf-8"))
         events = [_event(item) for item in items]
@@ -40,11 +40,11 @@ def load_events(path: Path) -> list[Outage]:
 
 
 def _event(item: dict) -> tuple[pd.Timestamp, str, str | None]:
-    """Raises what a wrong item raises."""
+    """Raises whatever a malformed item causes."""
     time, device = pd.Timestamp(int(item["time_ms"]), unit="ms", tz="UTC"), item.get("device")
     if not isinstance(device, str | None):
         raise TypeError(f"device {device!r}")
-    return time.as_unit("ns"), str(item["kind"]), device  # spans are of nanoseconds
+    return time.as_unit("ns"), str(item["kind"]), device  # time spans are in nanoseconds
 
 
 def paired(events: list[tuple[pd.Timestamp, str, str | None]]) -> list[Outage]:
@@ -66,7 +66,7 @@ def paired(events: list[tuple[pd.Timestamp, str, str | None]]) -> list[Outage]:
 
 @dataclass
 class Fold:
-    """Outages of one kind, each soon after the one before it."""
+    """Outages of one kind, each soon after the preceding one."""
 
     kind: str
     outages: list[Outage]
@@ -81,17 +81,17 @@ class Fold:
 
     @property
     def down(self) -> pd.Timedelta:
-        """Of all together."""
+        """The sum over all of them."""
         return sum((one.end - one.begin for one in self.outages), pd.Timedelta(0))
 
     @property
     def devices(self) -> list[str]:
-        """Empty: all."""
+        """Empty: all devices."""
         return sorted({one.device for one in self.outages if one.device}, key=natural)
 
 
 def folded(outages: list[Outage], span: pd.Timedelta) -> list[Fold]:
-    """The newest first. span: between the beginnings of two that are folded."""
+    """The newest first. span: the longest time between the beginnings of two that are folded."""
     found: list[Fold] = []
     open_folds: dict[str, Fold] = {}
     for one in outages:

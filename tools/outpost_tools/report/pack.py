@@ -1,4 +1,4 @@
-"""What the page's script draws from: the thinned series as compact JSON, compressed, for a <script>
+"""The data for the page's script: the thinned series as compact JSON, compressed, for a <script>
 element.
 
 {"origin", "width" (ms), "bins", "metrics": [[name, unit]],
@@ -8,7 +8,8 @@ element.
  "outages": [[begin, end, letter, kind, device or -1]],
  "gaps": {device: [[stream, first, last, state]]}}
 
-Devices and metrics by index. Lists are dense from their first bin on; null where nothing was read.
+Devices and metrics are given by index. Lists are dense from their first bin on; null where nothing
+was read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pandas as pd
 from outpost_tools.common.words import LETTERS, OTHER, unit_text
 from outpost_tools.report.data import Binned, Outage, Report
 
-_STEPS = 1000  # a chart is about 150 pixels high: a thousandth of its range is not seen
+_STEPS = 1000  # a chart is about 150 pixels high: a thousandth of its range is invisible
 _GAPS_OF_DEVICE = 20
 
 
@@ -65,7 +66,7 @@ def _content(report: Report, binned: Binned, index: dict[str, int]) -> dict[str,
 
 
 def _outage(outage: Outage, index: dict[str, int]) -> list:
-    """Device -1: all; -2: one that the tables do not know."""
+    """Device -1: all; -2: one that is not in the tables."""
     place = -1 if outage.device is None else index.get(outage.device, -2)
     return [_ms(outage.begin), _ms(outage.end), LETTERS.get(outage.kind, OTHER), outage.kind, place]
 
@@ -81,7 +82,7 @@ def _values(binned: Binned, index: dict[str, int]) -> dict[int, dict[int, list]]
         rows = values[(values["name"] == name) & (values["unit"] == unit)]
         step = _step(rows["max"].max() - rows["min"].min())
         for device, own in rows.groupby("device"):
-            if device in index:  # silver may be a batch ahead of gold while a run goes on
+            if device in index:  # during a run, silver may be a batch ahead of gold
                 first, mean, low, high = _dense(own, ["mean", "min", "max"], step)
                 found[index[device]][number] = [
                     first,
@@ -104,7 +105,7 @@ def _dense(rows: pd.DataFrame, columns: list[str], step: float) -> list:
 
 
 def _rounded(column: pd.Series, step: float) -> list:
-    """None where there is nothing; whole numbers without a fraction, which is half of the JSON."""
+    """None where there is no value; integers without a fraction, which halves the JSON."""
     digits = max(0, -int(np.floor(np.log10(step)))) if step else 15
     return [
         None if not np.isfinite(v) else _short(round(v, digits) if step else v)

@@ -1,8 +1,8 @@
-"""The page: sections of HTML around what needs attention. Text from messages and files goes
-through `escape`.
+"""The page: sections of HTML about what needs attention. Text from messages and files goes through
+`escape`.
 
-Complete without its script but for charts, sorting and filtering. No network: style, script, plotly
-and data are inside.
+Without its script the page is complete except for charts, sorting and filtering. It needs no
+network: style, script, plotly and data are inside.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _NAMES_SHOWN = 6
 _EVENTS_SHOWN = 60
 _FOLDS = 12
 _DAYS_A_YEAR = 365.25
-_LEAST_WEAR_S = 3600.0  # an outbox's first minutes say nothing of its years
+_LEAST_WEAR_S = 3600.0  # an outbox's first minutes say nothing about its years
 
 
 def write(path: Path, content: str) -> None:
-    """Raises ToolError; then the page that was there still is."""
+    """Raises ToolError; an older page then stays as it is."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(path, content)  # `outpost live` shows it to browsers meanwhile
@@ -76,7 +76,7 @@ def _file(name: str) -> str:
 
 
 def _scripts(report: Report, found: list) -> str:
-    """Compressed text of base64 ends no element, and report.js is ours: nothing here needs
+    """Base64 text cannot end a <script> element, and report.js is our own: nothing here needs
     escaping."""
     packed = ""
     if report.binned is not None:
@@ -101,7 +101,7 @@ def _collectors(report: Report) -> tuple[int, int]:
 
 
 def _advice(found: list, report: Report) -> str:
-    """What to do, for people who do not know the words of the list above."""
+    """What to do, for people who do not know the terms in the list above."""
     rows = [
         [
             ("wide text", "", f"<b>{kind.sign} {kind.many}</b>"),
@@ -151,7 +151,7 @@ def _facts(report: Report) -> str:
         (f"{len(devices):,}", "devices", False),
         (f"{int(devices['messages'].sum()):,}", "messages", False),
         (f"{int(devices['readings'].sum()):,}", "readings", False),
-        (f"{missing:,}", "lost for good", missing > 0),
+        (f"{missing:,}", "lost permanently", missing > 0),
         (f"{int(devices['missing_open'].sum()):,}", "may still come", False),
         (f"{int(devices['redelivered'].sum()):,}", "sent twice, stored once", False),
         (f"{int(report.quarantine['count'].sum()):,}", "quarantined", False),
@@ -174,9 +174,9 @@ def _latency(report: Report) -> str:
         f"{delay['max']}"
     )
     note = (
-        "From reading to arrival, all devices, by when the reading was taken. A hill is a time "
-        "that boards spent offline: what"
-        f" they measured then waited in flash.{fleet.legend(report)}"
+        "From reading to arrival, all devices, by the time of the reading. A hill is a time that "
+        "boards spent offline: their readings"
+        f" waited in flash.{fleet.legend(report)}"
     )
     return f'<h2>{title}</h2><p class="quiet">{note}</p><div id="latency" class="chart lazy"></div>'
 
@@ -184,14 +184,14 @@ def _latency(report: Report) -> str:
 def _gaps(report: Report) -> str:
     gaps = report.gaps
     if gaps.empty:
-        return "<h2>Gaps: none</h2><p>Every sequence number of every stream is there.</p>"
+        return "<h2>Gaps: none</h2><p>No sequence number of any stream is missing.</p>"
     lost, waiting = (gaps[gaps["state"] == state] for state in ("closed", "open"))
     missing = count(lost["count"].sum(), "message")
     title = (
         f"{missing} lost in {count(len(lost), 'gap')}, {waiting['count'].sum():,} may still come"
     )
     words = {
-        "closed": "✕ lost: the board holds it no more",
+        "closed": "✕ lost: the board no longer holds it",
         "open": "◐ may still come: the board may hold it",
     }
     rows = [
@@ -214,7 +214,7 @@ def _gaps(report: Report) -> str:
         ],
         rows,
     )
-    note = "Missing sequence numbers of each stream, lost ones and long ones first."
+    note = "Missing sequence numbers of each stream; lost ones first, then long ones first."
     return (
         f"<h2>Gaps: {title}</h2><p "
         f'class="quiet">{note}</p>{table}{_rest(len(gaps) - _GAPS_SHOWN, "gaps")}'
@@ -225,8 +225,8 @@ def _wear(report: Report) -> str:
     wear = report.wear
     if wear.empty:
         note = (
-            "A board that sends the metrics <code>erases</code> and <code>outbox_blocks</code> is "
-            "shown here."
+            "A board that sends the metrics <code>erases</code> and <code>outbox_blocks</code> "
+            "appears here."
         )
         return f'<h2>Flash wear: not reported</h2><p class="quiet">{note}</p>'
     wear = _worn(wear)
@@ -251,7 +251,7 @@ def _wear(report: Report) -> str:
 
 
 def _worn(wear: pd.DataFrame) -> pd.DataFrame:
-    """With erases a day and years left, those first that wear out first."""
+    """Adds erases per day and years left; those that wear out first come first."""
     wear = wear.assign(day=wear["erases"] / wear["seconds"] * 86_400)
     is_known = (wear["day"] > 0) & (wear["seconds"] >= _LEAST_WEAR_S)
     years = ENDURANCE * wear["blocks"] / wear["day"].where(is_known) / _DAYS_A_YEAR
@@ -262,7 +262,7 @@ def _worn(wear: pd.DataFrame) -> pd.DataFrame:
 
 
 def _wear_row(row: dict) -> list[tuple[str, str, str]]:
-    """Cells; a number that is not known is NaN, which equals nothing."""
+    """Cells; an unknown number is NaN, which is unequal to itself."""
     blocks = f"{row['blocks']:,.0f}" if row["blocks"] == row["blocks"] else "not reported"
     years = f"{row['years']:,.1f}" if row["years"] == row["years"] else "-"
     return [
@@ -288,7 +288,7 @@ def _quarantine(report: Report) -> str:
         ("", "last"),
         ("text", "one payload"),
     ]
-    note = "Received, but no message, or one with another's number; kept as bytes in the table."
+    note = "Frames that are not messages, or have another's number; the table keeps their bytes."
     return f'<h2>Quarantine: {title}</h2><p class="quiet">{note}</p>{_table(head, rows)}'
 
 
@@ -328,7 +328,7 @@ def _outages(report: Report) -> str:
 
 
 def _fold_span(report: Report) -> pd.Timedelta:
-    """So many of one kind are a line each, at most, in the time of the page."""
+    """At most _FOLDS lines of one kind in the time of the page."""
     first, last = report.outages[0].begin, max(one.end for one in report.outages)
     begin = first if report.begin is None else min(first, report.begin)
     end = last if report.end is None else max(last, report.end)

@@ -1,7 +1,7 @@
-"""What the page reads of the tables: the readings of a time range, and what was refused in it.
+"""Reads the tables for the page: the readings of a time range, and what was refused in it.
 
-Delta's list of files says which days and which arrivals lie in a file; the others are passed over.
-So what is held in memory grows with the range, not with the history.
+Delta's list of files says which days and which arrivals are in a file, and other files are skipped.
+So memory grows with the range, not with the history.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.export import selection
 from outpost_tools.pipeline.tables import open_dataset
 
-LAST = "7d"  # without options
+LAST = "7d"  # the default
 ALL = "all"
 READING_COLUMNS = ["device", "record", "seq", "name", "unit", "value", "time", "received"]
 _REFUSED_COLUMNS = ["reason", "topic", "received", "payload"]
-# A board whose clock is ahead would draw the page out into days that are still to come.
+# Otherwise a board whose clock is ahead would extend the page into the future.
 _AHEAD = pd.Timedelta(hours=1)
 _END_US = 2 * labels.MAX_TIME_S * 1_000_000  # 2229
-_UNKNOWN = pd.Timestamp(0, tz="UTC")  # the arrival of what is no frame (pipeline/exact.py)
+_UNKNOWN = pd.Timestamp(0, tz="UTC")  # the arrival of what is not a frame (pipeline/exact.py)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class TimeRange:
     until: pd.Timestamp | None = None
 
     def days(self) -> str | None:
-        """As SQL, for whoever passes over files."""
+        """As SQL, to skip files."""
         found = [] if self.since is None else [f"day >= '{self.since:%Y-%m-%d}'"]
         if self.until is not None:
             found.append(f"day <= '{self.until:%Y-%m-%d}'")
@@ -51,7 +51,7 @@ class TimeRange:
         return " AND ".join(found) or None
 
     def rows(self, column: str) -> pc.Expression:
-        """Those that have a time and lie in the range."""
+        """The rows that have a time within the range."""
         field = pc.field(column)
         found = field.is_valid()
         if self.since is not None:
@@ -63,7 +63,7 @@ class TimeRange:
 
 @dataclass(frozen=True)
 class Wish:
-    """What the options say. last_us: before `until`, or before the newest arrival; None: all."""
+    """The options. last_us: before `until`, or before the newest arrival; None: all."""
 
     since: pd.Timestamp | None = None
     until: pd.Timestamp | None = None
@@ -77,7 +77,7 @@ class Wish:
 
 
 def wish(since: str | None = None, until: str | None = None, last: str | None = None) -> Wish:
-    """Of the options' texts. Raises ToolError that names the option."""
+    """Parses the options' texts. Raises ToolError that names the option."""
     if last is not None and since is not None:
         raise ToolError("--last and --since: give one of them")
     begin = None if since is None else _moment(since, "--since")
@@ -99,13 +99,13 @@ def readings(tables: Path, wanted: TimeRange) -> pa.Table:
 
 
 def past(rows: pa.Table, newest_arrival: pd.Timestamp) -> pa.Table:
-    """Without times that had not come yet."""
+    """Without times in the future."""
     return rows.filter(pc.less_equal(rows["time"], _scalar(newest_arrival + _AHEAD)))
 
 
 def refused(tables: Path, wanted: TimeRange) -> Iterator[pd.DataFrame]:
-    """The quarantine's rows, a batch at a time: payloads are long. Unreadable pieces of segments
-    are of any range, because nobody knows when they came."""
+    """The quarantine's rows, a batch at a time, because payloads are long. Unreadable pieces of
+    segments belong to any range, because nobody knows when they arrived."""
     where, unknown = wanted.arrivals(), f"received = '{_iso(_UNKNOWN)}'"
     data = open_dataset(tables, "quarantine", where and f"({where}) OR {unknown}")
     rows = wanted.rows("received") | (pc.field("received") == _scalar(_UNKNOWN))
@@ -134,8 +134,8 @@ def by_reason(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _moment(text: str, option: str) -> pd.Timestamp:
-    """Within the times that a table can have: 0001-01-01 and 9999-12-31 say "open", and nanoseconds
-    do not reach them."""
+    """Clipped to the times that a table can have: people write 0001-01-01 or 9999-12-31 for "open",
+    and nanoseconds cannot represent them."""
     moment_us = selection.moment_us(text, option)
     return pd.Timestamp(min(max(moment_us, 0), _END_US), unit="us", tz="UTC")
 

@@ -1,11 +1,11 @@
-// The page is complete without this script, but for charts, sorting and filtering. Plotly and the
-// series lie compressed in the page and are unpacked when the first chart comes into view: a page
-// that is only read stays light.
+// Without this script, the page is complete except for charts, sorting and filtering. Plotly and
+// the series are in the page in compressed form, and are unpacked when the first chart comes into
+// view, so that a page that is only read needs little memory.
 "use strict";
 const ROWS_AT_FIRST = 50; // fleet.py hides the others until this script is there
 const $ = (selector, from = document) => from.querySelector(selector);
 const all = (selector, from = document) => [...from.querySelectorAll(selector)];
-// Plotly takes no colours of the style sheet: these are its, for the scheme at the time of drawing.
+// Plotly ignores the style sheet: these are its colours, for the scheme at the time of drawing.
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const look = () => DARK.matches
   ? { ink: "#e8e8e8", page: "#15181c", grid: "#2e343b", edge: "#8b9199",
@@ -43,12 +43,12 @@ function setUpList() {
   let limit = ROWS_AT_FIRST, key = "", direction = 1;
   const name = (row) => $("button", row).textContent;
   const value = (row) => Number($(`[data-k="${key}"]`, row)?.dataset.v ?? NaN);
-  // as the page came: what needs attention first
+  // the order of the page: what needs attention first
   const place = new Map(rows.map((row, at) => [row, at]));
   const byName = (a, b) => name(a).localeCompare(name(b), undefined, { numeric: true });
   const byValue = (a, b) => {
     const [x, y] = [value(a), value(b)];
-    // what is not known comes last in both directions
+    // unknown values come last in both directions
     if (isNaN(x) || isNaN(y)) return isNaN(x) - isNaN(y);
     return (x - y) * direction || place.get(a) - place.get(b);
   };
@@ -74,7 +74,7 @@ function setUpList() {
     more.hidden = found.length <= limit;
     more.textContent = `Show all ${found.length}`;
     $("#shown").textContent = found.length
-      ? `${Math.min(limit, found.length)} of ${rows.length} devices` : "no device fits";
+      ? `${Math.min(limit, found.length)} of ${rows.length} devices` : "no device matches";
     all(".fleet th").forEach((th) => {
       const sorted = key && th.dataset.k === key;
       sorted ? th.setAttribute("aria-sort", direction > 0 ? "ascending" : "descending")
@@ -145,7 +145,7 @@ async function fill(cell, device, facts) {
     const place = chartIn(charts, "time from reading to arrival");
     draw.push(() => delays(place, data, device, ofDevice(late)));
   }
-  // when all are there: the width of each depends on how many there are
+  // after all are added: the width of each depends on their number
   draw.forEach((one) => one());
   if (!draw.length) {
     add(cell, "p", "No reading of this device has a time: nothing to draw.", "quiet");
@@ -207,7 +207,7 @@ function marks(data, device) {
   return { shapes, annotations };
 }
 
-// Lowest and highest as bands, one for each run without a hole, so that silence stays white.
+// Lowest and highest as bands, one for each run without a gap, so that silence stays white.
 function bands(data, first, low, high) {
   const found = [];
   for (let n = 0; n < low.length; n++) {
@@ -269,7 +269,7 @@ function setUpFleetChart() {
     try {
       const data = await library(), [first, p50, p99, max] = data.fleet;
       place.textContent = "";
-      // where the 99 % hardly differ from the longest, their line would hide it
+      // where the 99 % hardly differs from the longest, its line would hide it
       const differs = p99.filter((v, n) => v !== null && v < 0.9 * max[n]).length > p99.length / 4;
       const middle = differs ? [["99 %", "dash", first, p99]] : [];
       const [longest, median] = ofDevice([first, p50, max]);

@@ -83,9 +83,9 @@ def run(args: argparse.Namespace) -> int:
     link, topics = _link(args)
     if args.retire is not None:
         if not labels.is_device(args.retire):
-            raise ToolError(f"--retire {args.retire}: no name of a board")
+            raise ToolError(f"--retire {args.retire}: not a board's name")
         count = retire(link, topics, args.home_assistant, args.retire, 30.0)
-        print(f"{args.retire}: taken away, with {count} sensors")
+        print(f"{args.retire}: removed, with {count} sensors")
         return 0
     made = Republisher(link, topics, args.home_assistant)
     if args.metrics_port is not None:
@@ -105,7 +105,7 @@ def _link(args: argparse.Namespace):
     check_topic("--prefix", args.prefix)
     if args.home_assistant is not None:
         check_topic("--home-assistant", args.home_assistant)
-    # beside the one that runs, for a moment
+    # for a moment it runs beside the permanent one
     has_will = args.retire is None
     suffix = "" if has_will else "-retire"
     if args.credentials is not None:

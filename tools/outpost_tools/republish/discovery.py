@@ -1,12 +1,12 @@
-"""What Home Assistant is told of a board: one retained message in the device form of its MQTT
-discovery (Home Assistant 2024.12 and newer).
+"""The description of a board for Home Assistant: one retained message in the device form of its
+MQTT discovery (Home Assistant 2024.12 and newer).
 
 Its rules, as its own code checks them (homeassistant/components/mqtt: discovery.py, schemas.py,
-sensor.py): an object id of letters, digits, _ and -; a component that is left out of a later
-message is removed; `available` only when every availability topic says so (availability_mode
-"all").
+sensor.py): an object id consists of letters, digits, _ and -; a component that is missing from a
+later message is removed; a device is `available` only when every availability topic says so
+(availability_mode "all").
 
-Pure. The topics are those of link.py.
+Pure. The topics are those of topics.py.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from outpost_tools.republish.topics import Topics
 
 PREFIX = "homeassistant"
 ORIGIN = "Outpost"
-VERSION = "firmware"  # the reading that tells the firmware's version, see version_text()
+VERSION = "firmware"  # the reading with the firmware's version, see version_text()
 _OBJECT_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
-_STATE = "{{ 'offline' if value == 'offline' else 'online' }}"  # a board may say that it sleeps
+_STATE = "{{ 'offline' if value == 'offline' else 'online' }}"  # a board may report "asleep"
 
 
 def object_id(device: str) -> str:
-    """A name with a full stop, which Home Assistant takes in no topic, has a check value in its
-    place: no two names have the same."""
+    """Home Assistant accepts no full stop in a topic. A name with one gets a checksum, so that no
+    two names have the same id."""
     if _OBJECT_ID.match(device):
         return device
     return f"{device.replace('.', '-')}-{zlib.crc32(device.encode()):08x}"
@@ -42,7 +42,8 @@ def config_topic(prefix: str, device: str) -> str:
 
 
 def payload(board: Board, topics: Topics) -> bytes:
-    """Of all sensors that the board ever had: one that is not in every message must not vanish."""
+    """Describes all sensors that the board ever had: one that is missing from some messages must
+    not vanish."""
     for name, unit in board.sensors.items():
         board.components[name] = _component(board, topics, name, unit)
     for one in board.components.values():
@@ -65,7 +66,7 @@ def payload(board: Board, topics: Topics) -> bytes:
 
 
 def _availability(board: Board, topics: Topics) -> list[dict[str, str]]:
-    """Republisher and board must both be there; the board by its will, where it says a state."""
+    """Republisher and board must both be there; the board by its will, if it reports a state."""
     found = [{"topic": topics.ours}, {"topic": topics.available(board.name)}]
     if board.state:
         found.append({"topic": topics.state(board.name), "value_template": _STATE})
@@ -79,7 +80,7 @@ def _component(board: Board, topics: Topics, name: str, unit: str | None) -> dic
         "unique_id": f"outpost_{board.name}_{name}",
         "state_topic": topics.value(board.name, name),
     }
-    kind = units.of(unit)
+    kind = units.of(unit, name)
     for key, value in (
         ("unit_of_measurement", kind.unit),
         ("device_class", kind.device_class),
@@ -95,7 +96,7 @@ def _component(board: Board, topics: Topics, name: str, unit: str | None) -> dic
 
 
 def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | None] | None:
-    """(board, components, expire_after) of a message of ours; None: somebody else's."""
+    """(board, components, expire_after) from a message of ours; None: from another program."""
     try:
         given = json.loads(data)
         (name,) = given["device"]["identifiers"]

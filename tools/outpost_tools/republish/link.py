@@ -1,5 +1,5 @@
-"""The republisher's MQTT connection. A clean session and QoS 0: what it misses, the collector has,
-and the next message makes good; and a broker keeps nothing for it.
+"""The republisher's MQTT connection. A clean session and QoS 0, because the collector stores what
+this one misses, and the next message brings current values. So the broker keeps nothing for it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from outpost_tools.common.mqtt_packets import RETAIN
 from outpost_tools.republish.topics import OFFLINE, Topics
 
 _LIMITS = Limits(messages=2000, seconds=0.1, bytes=1 << 20)
-# After CONNACK: how long what the broker remembers is awaited, before a board is described again.
+# After CONNACK, wait this long for what the broker remembers before a board is described again.
 LEARN_S = 2.0
 
 Arrived = tuple[str, bytes, bool]  # topic, payload, retained
 
 
 class Link(Connection):
-    """Connects by itself. is_fresh: a new connection, on which all is to be said again; the loop
-    clears it."""
+    """Connects by itself. is_fresh: a new connection, on which everything must be published again;
+    the loop clears it."""
 
     keeps_session = False
 
@@ -38,12 +38,12 @@ class Link(Connection):
         tls: ssl.SSLContext | None = None,
         has_will: bool = True,
     ) -> None:
-        """discovery: the prefix of Home Assistant's discovery; None: it is not told. has_will: the
-        broker says when we are gone."""
+        """discovery: the prefix of Home Assistant's discovery; None: without it. has_will: the
+        broker publishes when we are gone."""
         super().__init__(address, client_id, _LIMITS, credentials=login, tls=tls)
         self._filters = [topics.of("+", last) for last in ("data", "state", "available")]
         self._filters += [f"{discovery}/device/+/config"] if discovery else []
-        self._user = f"user {login[0]!r}" if login else "who gives no --user"
+        self._user = f"user {login[0]!r}" if login else "a client without --user"
         self._asked: dict[int, str] = {}
         self._arrived: list[Arrived] = []
         if has_will:
@@ -51,24 +51,24 @@ class Link(Connection):
         self.is_fresh = False
 
     def want(self, name: str) -> None:
-        """Before the first take(): one more filter."""
+        """Adds a filter. Call it before the first take()."""
         self._filters.append(name)
 
     def take(self, wait_s: float) -> list[Arrived]:
-        """What has arrived, after at most `wait_s`, or one connection attempt."""
+        """Returns what has arrived, after at most `wait_s`, or after one connection attempt."""
         self._arrived = []
         self._serve(wait_s)
         return self._arrived
 
     @property
     def has_learned(self) -> bool:
-        """What the broker remembers has had the time to come."""
+        """True if what the broker remembers has had time to arrive."""
         waited_s = time.monotonic() - self._connected_at
         return self.connected and not self._asked and waited_s >= LEARN_S
 
     @property
     def can_write(self) -> bool:
-        """Nothing waits for the socket: a broker that does not read makes nothing pile up here."""
+        """True if nothing waits for the socket, so that data for a slow broker does not pile up."""
         return self.connected and not self._client.want_write()
 
     def publish(self, messages: list[tuple[str, bytes]]) -> None:
@@ -77,7 +77,7 @@ class Link(Connection):
 
     def _subscribe(self, client: mqtt.Client) -> None:
         self.is_fresh = True
-        self._asked.clear()  # what an earlier connection did not answer, none will
+        self._asked.clear()  # requests on an earlier connection will never be answered
         for name in self._filters:
             self._asked[client.subscribe(name, qos=0)[1]] = name
 
@@ -100,7 +100,7 @@ class Link(Connection):
                 self._arrived.append((name, payload, bool(kind & RETAIN)))
 
     def _on_message(self, _client, _userdata, message: mqtt.MQTTMessage) -> None:
-        self._arrived.append((message.topic, message.payload, message.retain))  # QoS 2: unasked for
+        self._arrived.append((message.topic, message.payload, message.retain))  # unrequested QoS 2
 
     def _say(self, text: str) -> None:
         print(f"republish: broker {self._address[0]}:{self._address[1]}: {text}", file=sys.stderr,

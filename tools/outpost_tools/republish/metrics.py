@@ -1,5 +1,5 @@
-"""The newest values as Prometheus' text format: those of boards whose values are current, and which
-are. One that is not current has no sample, so that Prometheus sees it end."""
+"""The newest values in Prometheus' text format: which boards are current, and the values of those.
+A value that is not current has no sample, so Prometheus sees that it ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from outpost_tools.republish.newest import Newest
 
 
 class Values(Collector):
-    """Asked from a thread of the server's: it takes copies, each in one step."""
+    """Called by the server's thread, so it takes copies, each in one step."""
 
     def __init__(self, newest: Newest) -> None:
         self._newest = newest
@@ -42,7 +42,7 @@ def registry_of(newest: Newest) -> CollectorRegistry:
 
 
 def serve(newest: Newest, port: int) -> None:
-    """On loopback, in a thread of its own. Raises ToolError."""
+    """Serve on loopback, in a separate thread. Raises ToolError."""
     try:
         start_http_server(port, addr="127.0.0.1", registry=registry_of(newest))
     except (OSError, OverflowError) as error:

@@ -1,16 +1,17 @@
-"""Which values of a board are current: the newest of each sensor, and none that is old.
+"""Which values of a board are current: the newest of each sensor, and no old ones.
 
 A board that was cut off sends what it has stored, oldest first. A consumer without a history would
-take each of those values for new, so none of them is current:
+mistake each of those values for a new one, so none of them is current:
 
-- The time of a reading is compared with its arrival. FRESH_S apart, either way: not current. Within
-  it: current, if it is later than the one before.
-- What a board had before it went offline is not current when it comes back: what it sends then is.
-- Without a clock only the time since the board's start is known. As long as messages catch up (each
-  comes sooner after the one before than it was measured after it), they are a backlog. The newest
-  is current when none has caught up any more for SETTLE_S.
+- The time of a reading is compared with its arrival. If they differ by more than FRESH_S in either
+  direction, it is not current. Otherwise it is current if it is later than the one before.
+- What a board had before it went offline is not current when it comes back; what it sends then is.
+- Without a clock, only the time since the board's start is known. As long as messages catch up
+  (each arrives sooner after the previous one than it was measured after it), they are a backlog.
+  The newest is current when none has caught up for SETTLE_S.
 
-Bounded: MOST_BOARDS, MOST_SENSORS of each. Pure: the time is an argument, in seconds since 1970.
+Bounded: MOST_BOARDS, and MOST_SENSORS for each. Pure: the time is an argument, in seconds since
+1970.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ SETTLE_S = 5.0
 JITTER_S = 2.0
 MOST_BOARDS = 10_000
 MOST_SENSORS = 64
-REPORT_S = "report_s"  # of the board: seconds between its connections, or its measurements
-EXPIRE_S = 3600  # of a board that has not said how often it reports
+REPORT_S = "report_s"  # from the board: seconds between its connections, or its measurements
+EXPIRE_S = 3600  # for a board that has not said how often it reports
 _LEAST_EXPIRE_S = 60
 MOST_EXPIRE_S = 1 << 31
-_MISSED = 3  # so many reports may be missing, before its values are not current any more
+_MISSED = 3  # this many reports may be missing before a board's values are no longer current
 
 
 class Value(NamedTuple):
@@ -42,7 +43,7 @@ class Value(NamedTuple):
 @dataclass(slots=True)
 class Board:
     """changed: sensors with a new value since it was last taken. sensors: all that it ever had, and
-    their units. state: what it, or its will, says; "": nothing. components: of its discovery, as
+    their units. state: what it, or its will, reports; "": nothing. components: of its discovery, as
     the broker remembers them."""
 
     name: str
@@ -55,14 +56,14 @@ class Board:
     is_current: bool = False
     expires_at: float = float("inf")
     is_description_new: bool = False
-    # Without a clock: the board's start, by the messages' arrival; and the message that waits.
+    # Without a clock: the board's start, estimated from arrivals; and the message that waits.
     line: _Line | None = None
 
 
 @dataclass(slots=True)
 class _Line:
-    """Of one boot. seq: of the newest message. offset_s: its arrival less its time since the start;
-    the least means the least delay."""
+    """One boot. seq: of the newest message. offset_s: its arrival minus its time since the start;
+    the smallest one has the least delay."""
 
     stream: str
     boot: int
@@ -74,7 +75,7 @@ class _Line:
 
 
 class Newest:
-    """The boards by name. take() each message, tick() now and then."""
+    """The boards by name. Call take() for each message, tick() now and then."""
 
     def __init__(self) -> None:
         self.boards: dict[str, Board] = {}
@@ -105,7 +106,7 @@ class Newest:
         self._accept(board, message, now)
 
     def tick(self, now: float) -> None:
-        """Values expire; what waited is current."""
+        """Expires values; makes waiting ones current."""
         for board in self.boards.values():
             line = board.line
             if line is not None and line.waiting is not None and now >= line.due_at:
@@ -115,8 +116,8 @@ class Newest:
                 board.is_current, board.expires_at = False, float("inf")
 
     def clock_set(self, by_s: float, now: float) -> None:
-        """Our own clock was set by so much: what was noted by it moves along. Else a board without
-        a clock would look late until its next start, or nothing newer than what it has."""
+        """Our own clock was set by `by_s`: shift what was noted with it. Otherwise a board without
+        a clock would seem late until its next start, or nothing would be newer than what it has."""
         for board in self.boards.values():
             board.expires_at += by_s
             if board.line is not None:
@@ -126,7 +127,7 @@ class Newest:
                 board.values[name] = one._replace(time_s=min(one.time_s, now))
 
     def know(self, name: str, now: float, *, is_current: bool) -> None:
-        """What the broker remembers of a board: it was current, or not."""
+        """What the broker remembers of a board: whether it was current."""
         board = self.board(name)
         if board is not None and not board.values:
             board.is_current = is_current
@@ -138,14 +139,14 @@ class Newest:
             board.is_description_new = board.is_description_new or not board.state
             board.state = state
             if state.encode() == OFFLINE:
-                # Else a consumer that counts it as there again by its word alone shows what it had
-                # before for new, until the backlog has been sent.
+                # Otherwise a consumer that trusts only its state would show its earlier values as
+                # new, until the backlog has been sent.
                 board.is_current, board.expires_at = False, float("inf")
 
     def _take_clockless(self, board: Board, message: Message, now: float) -> None:
         uptime_s = (message.uptime_s or 0.0) + max(one.shift_s for one in message.readings)
         offset_s, line = now - uptime_s, board.line
-        # by the number: the count of boots goes back, when its bits are over or the flash was new
+        # by number, because the count of boots restarts when its bits are used up or flash is new
         if line is not None and line.stream == message.stream and message.seq <= line.seq:
             self.old += 1  # a repetition
             return
@@ -178,7 +179,7 @@ class Newest:
         self._expect(board, now)
 
     def _expect(self, board: Board, now: float) -> None:
-        """The next one, within three times what the board says, or an hour."""
+        """Expect the next report within three times the board's interval, or within an hour."""
         told = board.values.get(REPORT_S)
         if told is not None:
             wanted_s = _MISSED * int(told.value) + _LEAST_EXPIRE_S

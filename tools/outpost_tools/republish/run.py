@@ -20,24 +20,24 @@ from outpost_tools.republish.topics import OFFLINE, ONLINE, Topics
 
 INTERVAL_S = 1.0  # between two publications of a board
 _WAIT_S = 0.2
-_AT_ONCE = 200  # boards, before the socket is served again
+_AT_ONCE = 200  # boards to publish before the socket is served again
 _BYE_S = 2.0
 
-_SET_S = 2.0  # by how much a clock that somebody sets is off, at least
-# It goes on while the machine sleeps, where there is such a one.
+_SET_S = 2.0  # a change of the clock by less than this is not treated as setting it
+# Where it exists, this clock continues while the machine sleeps.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 Out = tuple[str, bytes]
 
 
 def steady() -> float:
-    """Seconds by a clock that nobody sets."""
+    """Seconds of a monotonic clock."""
     return time.clock_gettime(_STEADY)
 
 
 class Republisher:
     """Runs until `ending` is set. ha_prefix: of Home Assistant's discovery; None: without. now:
-    seconds since 1970. steady: tells when that clock is set, as it is on a Raspberry Pi after each
+    seconds since 1970. steady: shows when that clock is set, as on a Raspberry Pi after each
     start."""
 
     def __init__(
@@ -52,12 +52,12 @@ class Republisher:
         self._steady, self._ahead_s = steady, now() - steady()
         self.newest = Newest()
         self.ending = Ending()
-        self._told: dict[str, bool] = {}  # what was published of a board's being current
+        self._told: dict[str, bool] = {}  # the availability that was published for each board
         self._published_at: dict[str, float] = {}
 
     @property
     def is_ready(self) -> bool:
-        """It hears the boards, and has learned what the broker remembers."""
+        """True if it receives messages, and has learned what the broker remembers."""
         return self._link.has_learned and not self._link.is_fresh
 
     def run(self) -> int:
@@ -117,10 +117,10 @@ class Republisher:
         try:
             self.newest.take(message.decode(topic, payload, received_ms=int(now * 1000)), now)
         except message.Malformed:
-            pass  # the collector keeps it, and quarantine says why
+            pass  # the collector stores it, and quarantine shows why
 
     def _hear_available(self, device: str, payload: bytes, now: float, is_retained: bool) -> None:
-        """Our own, of an earlier life; empty when `--retire` took the board away."""
+        """Our own message, from an earlier run; empty when `--retire` removed the board."""
         if not payload and not is_retained:
             self.newest.forget(device)
             self._told.pop(device, None)
@@ -138,10 +138,10 @@ class Republisher:
             board.components = components | board.components
             board.expire_s = expire_s or board.expire_s
 
-    # --- What is said ---
+    # --- What is published ---
 
     def _say_again(self) -> None:
-        """A broker may have lost what it remembered."""
+        """Publish everything again, because a broker may have lost what it remembered."""
         self._link.publish([(self._topics.ours, ONLINE)])
         self._told.clear()
         for board in self.newest.boards.values():
@@ -169,7 +169,7 @@ class Republisher:
         return [(topic, discovery.payload(board, self._topics))]
 
     def _values(self, board: Board) -> list[Out]:
-        """The values before the word that they are current: none of before is shown for new."""
+        """The values come before the availability, so that no old value is shown as new."""
         if not board.changed:
             return []
         out = [
@@ -200,7 +200,7 @@ def _pack(board: Board) -> bytes:
 
 
 def retire(link: Link, topics: Topics, ha_prefix: str | None, device: str, limit_s: float) -> int:
-    """Empty retained messages in the place of all that consumers know of a board; how many.
+    """Replaces all retained messages about a board by empty ones; returns how many sensors.
 
     Raises ToolError when the broker does not answer.
     """

@@ -3,12 +3,12 @@
     PREFIX/<board>/data             the board's messages: read
     PREFIX/<board>/state            online, offline (its will) or asleep: read
     PREFIX/<board>/latest/<sensor>  the newest value, a plain number
-    PREFIX/<board>/latest           the newest of all its sensors: a SenML pack with whole names and
+    PREFIX/<board>/latest           the newest of all its sensors: a SenML pack with full names and
                                     times since 1970
-    PREFIX/<board>/available        online while those are current, else offline
+    PREFIX/<board>/available        online while those are current, otherwise offline
     PREFIX/collectors/.latest       the republisher: online, offline (its will)
 
-All that it writes is retained.
+Everything that it writes is retained.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Topics:
         return self.of(device, "latest")
 
     def value(self, device: str, sensor: str) -> str:
-        """A sensor's name may have characters that a topic must not: they are escaped as in a
+        """A sensor's name may contain characters that a topic must not: they are escaped as in a
         URL."""
         return f"{self.latest(device)}/{quote(sensor, safe=':')}"
 
@@ -48,7 +48,7 @@ class Topics:
         return unquote(topic.rpartition("/")[2])
 
     def split(self, topic: str) -> tuple[str, str] | None:
-        """(board, what) of a topic two levels below the prefix; None: it is not."""
+        """(board, rest) of a topic two levels below the prefix; None: it is not."""
         if not topic.startswith(self.prefix + "/"):
             return None
         device, _, last = topic[len(self.prefix) + 1 :].partition("/")

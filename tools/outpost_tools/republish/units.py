@@ -1,8 +1,9 @@
-"""SenML's units (RFC 8428, RFC 8798) as Home Assistant names them, with the device class and the
-state class that go with them.
+"""SenML's units (RFC 8428, RFC 8798) as Home Assistant names them, with their device class and
+state class.
 
-Home Assistant refuses a device class with a unit that is not of its list, so a unit that is not
-here is shown as it is, without a class. Pure.
+Home Assistant refuses a device class with a unit that it does not list for it, so a unit that is
+missing here is shown unchanged, without a class. Several gases have the unit ppm, and particles of
+several sizes ug/m3: for these, the class follows from the end of the reading's name. Pure.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MEASUREMENT = "measurement"
-INCREASING = "total_increasing"  # a counter that may begin again at 0
+INCREASING = "total_increasing"  # a counter that may restart at 0
 
 
 class Kind(NamedTuple):
@@ -62,13 +63,24 @@ KINDS = {
     "h": _measured("h", "duration"),
     "B": _measured("B", "data_size"),
     "KiB": _measured("KiB", "data_size"),
+    "ppm": _measured("ppm", None),
+    "ug/m3": _measured("µg/m³", None),
     "pH": _measured(None, "ph"),
     "%": _measured("%", None),
     "deg": _measured("°", None),
     "count": Kind(None, None, INCREASING),
 }
+# (unit, end of the reading's name): device class
+NAMED = {
+    ("ppm", "co2"): "carbon_dioxide",
+    ("ug/m3", "pm1"): "pm1",
+    ("ug/m3", "pm25"): "pm25",
+    ("ug/m3", "pm10"): "pm10",
+}
 
 
-def of(unit: str | None) -> Kind:
-    """For a unit that is not listed: itself, and no device class."""
-    return KINDS.get(unit or "") or _measured(unit or None, None)
+def of(unit: str | None, name: str) -> Kind:
+    """name: of the reading. For a unit that is not listed: the unit itself, and no device class."""
+    kind = KINDS.get(unit or "") or _measured(unit or None, None)
+    named = NAMED.get((unit or "", name.rpartition("_")[2]))
+    return kind._replace(device_class=named) if named else kind

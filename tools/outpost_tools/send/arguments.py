@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _boards(args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """Their names, and the words of the command."""
+    """The boards' names, and the words of the command."""
     from outpost_tools.common import labels
 
     if args.all:
@@ -127,7 +127,7 @@ def _boards(args: argparse.Namespace) -> tuple[list[str], list[str]]:
         raise ToolError("a board and a command are needed, as `outpost send ... kitchen report`")
     for name in names:
         if not labels.is_device(name):
-            raise ToolError(f"{name!r} is no board's name: A-Z a-z 0-9 _ . -, at most 32")
+            raise ToolError(f"{name!r} is not a board's name: A-Z a-z 0-9 _ . -, at most 32")
     return names, words
 
 
@@ -139,7 +139,7 @@ def _commands(args: argparse.Namespace, boards: list[str], words: list[str]):
     until_s = None if args.until is None else wording.until_of(args.until, time.time())
     within_s = None if args.within is None else wording.seconds_of(args.within, "--within")
     if args.id and len(boards) > 1:
-        raise ToolError("--id is one board's command; name that board alone")
+        raise ToolError("--id belongs to one board's command; name only that board")
     found = {}
     for name in boards:
         one = args.id or wording.new_id()

@@ -1,9 +1,9 @@
-"""Sends commands and waits for their answers, over broker restarts too.
+"""Sends commands and waits for their answers, also across broker restarts.
 
-Answers are subscribed to before a command goes out. What is unanswered is sent again with the same
-id, after a lost connection and at growing distances: a broker that was killed may have forgotten
-the board's session, and takes a command for nobody. A board that knows it does nothing, and tells
-its result.
+It subscribes to answers before it sends a command. A command without an answer is sent again with
+the same id, after a lost connection and at increasing intervals: a broker that was killed may have
+forgotten the board's session, and accepts a command that nobody gets. A board that already knows
+the command does nothing, and repeats its result.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from outpost_tools.send.line import Access, Line
 RESULTS = {0: "done", 1: "refused", 2: "taken back", 3: "in progress"}
 _IN_PROGRESS = 3
 _CONNECT_S = 20.0
-_GRACE_S = 3.0  # for the answer itself, which says why, after a result that is told again
-_FIRST_REPEAT_S = 10.0  # doubled each time: the copies wait with the broker for a board that sleeps
+_GRACE_S = 3.0  # after a repeated result, wait this long for the answer itself, which says why
+_FIRST_REPEAT_S = 10.0  # doubled each time: copies for a sleeping board pile up at the broker
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """result: key of RESULTS. readings: of a report. is_repeat: the command was known already."""
+    """result: key of RESULTS. readings: of a report. is_repeat: the command was known."""
 
     result: int
     what: str = ""
@@ -45,7 +45,7 @@ class Answer:
 
 
 def answer_in(payload: bytes) -> tuple[str, Answer] | None:
-    """(id, answer) of a message of a board; None where it is none."""
+    """(id, answer) from a board's message; None if it contains none."""
     try:
         found = message.records_in(payload)
         head = found[0] if isinstance(found, list) else found
@@ -64,12 +64,12 @@ def answer_in(payload: bytes) -> tuple[str, Answer] | None:
 
 
 def _is_number(value: Any) -> bool:
-    """That a float can hold."""
+    """Whether it is a number that a float can hold."""
     return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 class Delivery:
-    """`answers`: by board."""
+    """Sends the commands; `answers` has the boards' answers by name."""
 
     def __init__(self, access: Access, commands: dict[str, tuple[str, bytes]]) -> None:
         """commands: board -> (id, payload)."""
@@ -82,11 +82,11 @@ class Delivery:
 
     @property
     def sent(self) -> set[str]:
-        """Boards whose command the broker has."""
+        """Boards whose command the broker has acknowledged."""
         return {self._published[mid] for mid in self.line.acknowledged & self._published.keys()}
 
     def run(self, timeout_s: float, *, is_waiting: bool, tell: Callable[[str, Answer], None]):
-        """Ends when all are answered (or only sent, without is_waiting), or with the time. Raises
+        """Ends when all are answered (or just sent, without is_waiting), or after the time. Raises
         ToolError when the broker refuses."""
         self.line.open()
         try:
@@ -116,7 +116,7 @@ class Delivery:
             self.line.turn()
 
     def _publish(self) -> None:
-        """Each command without an answer."""
+        """Send each command that has no answer."""
         for name in [name for name in self._commands if name not in self.answers]:
             self._published[self.line.publish(name, self._commands[name][1])] = name
 

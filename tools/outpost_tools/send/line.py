@@ -1,5 +1,5 @@
-"""One connection to the broker for whoever talks to boards: their answers are subscribed to before
-anything is sent, and a connection that is lost comes back."""
+"""One connection to the broker for all code that talks to boards: it subscribes to their answers
+before anything is sent, and reconnects after a loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outpost_tools.common import credentials
 from outpost_tools.common.errors import ToolError
 
 _TURN_S = 0.2
-_RECONNECT_S = 1.0, 5.0  # doubled from the one to the other
+_RECONNECT_S = 1.0, 5.0  # from the first to the second, doubled each time
 _REFUSED_CODE = 128
 
 
@@ -32,14 +32,14 @@ class Access:
 
 
 def operators_access(path: Path) -> Access:
-    """path: the folder of `outpost broker init`, or an operator's file of it. Raises ToolError."""
+    """path: the folder of `outpost broker init`, or an operator's file in it. Raises ToolError."""
     found = credentials.find(path, "operator")
     return Access(found.address, found.topic_prefix, found.login, found.tls())
 
 
 class Line:
     """No thread: paho works, and calls back, in turn(). fault: why the broker refuses; "": it does
-    not. acknowledged: packet identifiers of what the broker has."""
+    not. acknowledged: packet identifiers that the broker has acknowledged."""
 
     def __init__(
         self,
@@ -48,7 +48,8 @@ class Line:
         on_ready: Callable[[], None],
         on_message: Callable[[str, mqtt.MQTTMessage], None],
     ) -> None:
-        """on_ready: after each connection, when answers are heard. on_message: board, message."""
+        """on_ready: called after each connection, when answers are subscribed to. on_message:
+        called with board and message."""
         self._access, self._boards = access, list(boards)
         self._on_ready, self._on_message = on_ready, on_message
         self._reconnect_s = _RECONNECT_S[0]
@@ -78,11 +79,11 @@ class Line:
         self.client.disconnect()
 
     def publish(self, board: str, payload: bytes) -> int:
-        """To its command topic, QoS 1. The packet identifier."""
+        """Publish to the board's command topic, QoS 1. Returns the packet identifier."""
         return self.client.publish(f"{self._access.prefix}/{board}/command", payload, 1).mid
 
     def turn(self) -> None:
-        """What goes in and out in a moment. Raises ToolError when the broker refuses."""
+        """Send and receive for a moment. Raises ToolError when the broker refuses."""
         if self.fault:
             raise ToolError(self.fault)
         if self.client.loop(_TURN_S) == mqtt.MQTT_ERR_SUCCESS or self.fault:
@@ -92,7 +93,7 @@ class Line:
         with contextlib.suppress(OSError):
             self.client.reconnect()
 
-    # --- What paho calls ---
+    # --- Called by paho ---
 
     def _connected(self, client, _data, _flags, code, _properties) -> None:
         if code.is_failure:

@@ -1,4 +1,5 @@
-"""Words of the command line into a command, as JSON. Pure, but for secrets read from files."""
+"""Turns words of the command line into a command, as JSON. Pure, except that it reads secrets from
+files."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ _FORMS = "report, restart, set KEY=VALUE ..., stay-awake TIME"
 
 
 def new_id() -> str:
-    return secrets.token_hex(_ID_BYTES)  # never begins with "-": it is typed after --id
+    return secrets.token_hex(_ID_BYTES)  # never begins with "-", because it is typed after --id
 
 
 def seconds_of(text: str, what: str) -> int:
@@ -33,7 +34,7 @@ def seconds_of(text: str, what: str) -> int:
 
 
 def until_of(text: str, now_s: float) -> int:
-    """Seconds since 1970: given so, or a time from now on. Raises ToolError."""
+    """Seconds since 1970: given directly, or as a time from now on. Raises ToolError."""
     if text.isdecimal() and int(text) >= _FIRST_ABSOLUTE_S:
         return int(text)
     return int(now_s) + seconds_of(text, "--until")
@@ -67,7 +68,7 @@ def _action(words: list[str]) -> dict[str, Any]:
         return {"do": "set", "settings": dict(map(_setting, rest))}
     if name in ("stay-awake", "stay_awake") and len(rest) == 1:
         return {"do": "stay_awake", "minutes": -(-seconds_of(rest[0], name) // 60)}
-    raise ToolError(f"`{' '.join(words)}` is no command; known: {_FORMS}")
+    raise ToolError(f"`{' '.join(words)}` is not a command; known: {_FORMS}")
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -121,7 +121,7 @@ def _command(given: Path | None) -> Path:
 
 
 def _check(words: list[str]) -> None:
-    """A wrong argument is told now, by the subcommand itself, and not by the service."""
+    """Reports a wrong argument now, with the subcommand's own parser, not in the service."""
     from outpost_tools.cli import build_parser
 
     build_parser(words[0]).parse_args(words)

@@ -7,7 +7,7 @@ import json
 
 from outpost_tools.service.units import METRICS_PORT, STATE, HomeService, Service
 
-_USER_ID = 10001  # no user of the host
+_USER_ID = 10001  # not a user of the host
 _COLLECTOR_HEAD = """\
 # The collector in a container. Put the wheel beside this file, then:
 #
@@ -15,13 +15,13 @@ _COLLECTOR_HEAD = """\
 #   podman run --read-only --cap-drop=all --security-opt=no-new-privileges \\
 #       --volume outpost-log:{state} outpost-collector
 #
-# BASE is yours to choose, by its digest: what is pulled by a name alone may change.
+# Choose BASE yourself, by its digest: an image pulled by name may change.
 """
 _CONTAINERFILE = """\
 {head}ARG BASE
 FROM ${{BASE}}
 {packages}COPY outpost_mqtt-*.whl /tmp/
-# an environment of its own: Debian's pip refuses to install beside Debian's packages
+# a separate environment, because Debian's pip refuses to install beside Debian's packages
 RUN python3 -m venv /opt/outpost \\
     && /opt/outpost/bin/pip install --no-cache-dir /tmp/outpost_mqtt-*.whl \\
     && rm /tmp/outpost_mqtt-*.whl \\
@@ -44,10 +44,10 @@ _HOME_HEAD = """\
 #   podman run --read-only --tmpfs /tmp --cap-drop=all --security-opt=no-new-privileges \\
 #       --volume outpost-home:{state} --volume ./secrets:/run/secrets:ro \\
 #       --publish 8883:8883 --publish 8180:8180 outpost-home \\
-#       run {state} --host <the address by which boards reach this machine> \\
+#       run {state} --host <the address with which boards reach this machine> \\
 #       --listen 0.0.0.0:8180 --password-file /run/secrets/page.txt
 #
-# Without arguments the page is on the container's own loopback. There is no Java in it: no tables.
+# Without arguments the page is on the container's own loopback. Without Java there are no tables.
 """
 _HOME_BROKER = """\
 RUN apt-get update && apt-get install -y --no-install-recommends mosquitto \\

@@ -1,4 +1,4 @@
-"""systemd's units for the collector and the pipeline, or for `outpost run`, which has both: an
+"""systemd's units for the collector and the pipeline, or for `outpost run`, which combines both: an
 unprivileged user, a read-only system, one folder that they may write. Text only."""
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ After=network-online.target
 [Service]
 Type=notify
 ExecStart={command}
-# READY comes when the broker has answered, which may be tomorrow.
+# READY is sent when the broker has answered, which may be tomorrow.
 TimeoutStartSec=infinity
-# Fed while the loop turns, also while the disk is full: then a restart would help nobody.
+# Fed while the loop turns, even while the disk is full: a restart would not help then.
 WatchdogSec=120
 # SIGTERM finishes the round in progress.
 TimeoutStopSec=30
 Restart=on-failure
 RestartSec=5
-# 2 is a wrong argument: it stays wrong.
+# 2 is a wrong argument, and a restart does not correct it.
 RestartPreventExitStatus=2
-# No code is made at run time here; Java does, in the pipeline.
+# No code is generated at run time here; Java does that, in the pipeline.
 MemoryDenyWriteExecute=yes
 {safe}
 [Install]
@@ -72,7 +72,7 @@ Description=Outpost pipeline: from segments to tables
 [Service]
 Type=oneshot
 ExecStart={command}
-# Below the collector, which must keep up.
+# Lower priority than the collector, which must keep up.
 Nice=10
 {safe}"""
 _TIMER = """\
@@ -82,7 +82,7 @@ Description=Outpost pipeline every {minutes} minutes
 
 [Timer]
 OnBootSec=2min
-# after the end of the one before: never two
+# counted from the end of the previous run: never two at once
 OnUnitInactiveSec={minutes}min
 
 [Install]
@@ -97,12 +97,12 @@ After=network-online.target
 
 [Service]
 ExecStart={command}
-# SIGTERM ends all of it in order, the broker last.
+# SIGTERM ends everything in order, the broker last.
 TimeoutStopSec=90
 KillMode=mixed
 Restart=on-failure
 RestartSec=5
-# 2 is a wrong argument: it stays wrong.
+# 2 is a wrong argument, and a restart does not correct it.
 RestartPreventExitStatus=2
 {safe}
 [Install]
@@ -116,8 +116,8 @@ u {user} - "Outpost" {state}
 
 @dataclass(frozen=True)
 class Service:
-    """outpost: the command, by its whole path. broker: the option that says where it is. more:
-    further arguments of `outpost collect`."""
+    """outpost: the command, with its full path. broker: the option with its address. more: further
+    arguments of `outpost collect`."""
 
     outpost: Path
     broker: tuple[str, str]
@@ -176,5 +176,5 @@ def _safe(outpost: Path) -> str:
 
 
 def _line(command: list[str]) -> str:
-    """As ExecStart= reads it: % and $ have a meaning there."""
+    """Escapes for ExecStart=, where % and $ have a meaning."""
     return shlex.join(command).replace("%", "%%").replace("$", "$$")

@@ -63,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _add_kinds(parser: argparse.ArgumentParser) -> None:
-    """What the boards do that not all do."""
+    """Options for what only some boards do."""
     parser.add_argument(
         "--series",
         type=at_least(0),
@@ -104,5 +104,5 @@ def run(args: argparse.Namespace) -> int:
         return asyncio.run(simulation.run(args))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return 130
-    except OSError as error:  # of a board's files, mostly
+    except OSError as error:  # mostly about a board's files
         raise ToolError(f"{error.filename or args.out}: {error.strerror or error}") from None

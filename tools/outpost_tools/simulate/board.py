@@ -40,7 +40,7 @@ class Board:
         report: Callable[[str, str], None],
         ca: str = "",
     ) -> None:
-        """ca: the broker's authority (PEM), for the settings' `ca_file`."""
+        """ca: the broker's certificate authority (PEM), for the settings' `ca_file`."""
         self.device = settings["device_id"]
         self.directory = directory
         self.proxy = proxy
@@ -59,11 +59,11 @@ class Board:
 
     @property
     def published(self) -> int:
-        """Messages whose publish() returned OK, so far."""
+        """Messages for which publish() has returned OK so far."""
         return self._tail.update()
 
     def prepare(self) -> None:
-        """A blank board: the flash of an earlier run would bring its messages along."""
+        """Make the board blank: the flash of an earlier run would still hold its messages."""
         self.directory.mkdir(parents=True, exist_ok=True)
         for name in _LEFTOVERS:
             (self.directory / name).unlink(missing_ok=True)
@@ -85,7 +85,7 @@ class Board:
             await self._kill()
 
     async def _one_boot(self) -> int:
-        """The exit status of one life of the board."""
+        """The exit status of the board from one boot to its end."""
         self._write("simulation.json", self._all_orders())
         with (self.directory / _LOG).open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -113,7 +113,7 @@ class Board:
         return always | self.orders.next_boot()
 
     async def _kill(self) -> None:
-        """It has gone when this returns: a busy machine takes its time for that, too."""
+        """Returns when the process has exited, which takes some time on a busy machine."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()

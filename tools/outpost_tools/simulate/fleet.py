@@ -3,7 +3,7 @@
     async with Fleet(directory, count=4, broker=("127.0.0.1", 1883), seconds=30, seed=1) as fleet:
         await asyncio.sleep(30)
         fleet.cut_link(0, "reset") ...
-        late = await fleet.drain(60)         # who did not drain in time
+        late = await fleet.drain(60)         # the devices that did not drain in time
 
 Folders: `<directory>/<device>/`. Events (power cut, boot, link cut, link up) go to `events`, in
 order of time.
@@ -35,7 +35,7 @@ _SERIES = {"series": True, "series_age_s": 3}
 
 @dataclass
 class Events:
-    """What happened when; every part of a run reports here."""
+    """What happened and when; every part of a run reports here."""
 
     items: list[dict[str, Any]] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class Events:
 class Fleet:
     """Boards `board-1` to `board-<count>`.
 
-    Starts with `async with`; leaving it ends whatever still runs.
+    Use it with `async with`; leaving it ends everything that still runs.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class Fleet:
         events: Events | None = None,
         credentials: Mapping[str, Credentials] | None = None,
     ) -> None:
-        """`cuts` power cuts of each board, spread over `seconds`; the last `series` boards store
-        their measurements as samples of series; `settings` for settings.json; `credentials` by the
-        board's name.
+        """`cuts` power cuts for each board, spread over `seconds`; the last `series` boards store
+        their measurements as samples of series; `settings` for settings.json; `credentials` by
+        board name.
 
         Raises ToolError.
         """
@@ -82,7 +82,7 @@ class Fleet:
         self._tasks: list[asyncio.Task] = []
         self._credentials = credentials or {}
         given = settings or {}
-        # as provision sets it: "queued" is for brokers that refuse RETAIN
+        # as `outpost provision` does: "queued" is for brokers that refuse RETAIN
         says = {"say_state": given.get("confirmation") != "queued"}
         self._settings = {**_FAST, **says, "interval_ms": interval_ms, **given}
         self._first_series = count - series + 1
@@ -135,7 +135,7 @@ class Fleet:
 
     @property
     def cuts_to_come(self) -> int:
-        """Of all boards: a slow machine may have some left when their time is over."""
+        """Over all boards: a slow machine may have some left when the time is over."""
         return sum(max(self._cuts - board.power_cuts, 0) for board in self.boards)
 
     @property
@@ -145,12 +145,12 @@ class Fleet:
 
     @property
     def fault(self) -> str:
-        """Why the broker cannot be reached; "" while it can, or where nobody has tried."""
+        """Why the broker cannot be reached; "" while it can, or when nobody has tried."""
         return next((board.proxy.fault for board in self.boards if board.proxy.fault), "")
 
     @property
     def failures(self) -> list[str]:
-        """Of boards that ended with an error; a fleet with one is not worth waiting for."""
+        """The errors of boards that failed; waiting for a fleet with a failed board is useless."""
         # Not strict: before the start there are boards and no tasks.
         tasks = zip(self.boards, self._tasks, strict=False)
         crashed = [f"{board.device}: {task.exception()}" for board, task in tasks if _crashed(task)]
@@ -167,7 +167,7 @@ class Fleet:
             self.events.report("link up", self.boards[number].device)
 
     async def drain(self, timeout_s: float) -> list[str]:
-        """Boards stop measuring and send what they hold; the devices that did not finish in
+        """Boards stop measuring and send what they hold. Returns the devices that did not finish in
         time."""
         for number, board in enumerate(self.boards):
             board.orders.no_more_cuts()
@@ -182,7 +182,7 @@ class Fleet:
 
 
 def _login(found: Credentials | None) -> dict[str, Any]:
-    """The board connects to its relay on loopback, and the broker proves its own name."""
+    """The board connects to its relay on loopback, but checks the broker's own name."""
     if found is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Which interpreter runs the boards: 32-bit MicroPython, else 64-bit, else this CPython."""
+"""Chooses the interpreter for the boards: 32-bit MicroPython, or else 64-bit, or this CPython."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def choose() -> tuple[list[str], str]:
     Raises ToolError for a MICROPYTHON that does not run.
     """
     chosen = os.environ.get("MICROPYTHON")
-    if chosen:  # whatever it is built for
+    if chosen:  # for whatever architecture it was built
         return [chosen], interpreters.describe([chosen])
     here = interpreters.machine()
     for architecture in here.fast if here else ():

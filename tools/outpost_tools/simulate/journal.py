@@ -1,14 +1,14 @@
-"""The ground truth of a simulated board: `journal.txt`, a line per event, written outside its
+"""The ground truth of a simulated board: `journal.txt`, one line per event, written outside its
 flash.
 
 boot <boot count> <stream>      the outbox is mounted
 ok <seq> <payload>              publish() returned OK
-cbor <seq> <payload in hex>     the same, of a board whose messages are CBOR
-sample <seq> <facts>            a sample was stored in record <seq> of a series; facts: [1 where the
+cbor <seq> <payload in hex>     the same, for a board whose messages are CBOR
+sample <seq> <facts>            a sample was stored in record <seq> of a series; facts: [1 if the
                                 clock is set, day, ms, unit of the record's times in ms, readings],
                                 a reading: [name, unit, value, exponent]
 refused <status>                publish() returned something else
-cut <operation> <mode>          the power goes now
+cut <operation> <mode>          the power is cut now
 sleep <ms>                      deep sleep begins
 """
 
@@ -26,7 +26,7 @@ class JournalError(ValueError):
 class Entry:
     """`kind` is "boot", "ok", "sample", "refused", "cut" or "sleep".
 
-    `stream` is that of the last boot; seq and payload (facts) are for "ok" and "sample".
+    `stream` is that of the last boot; seq and payload (facts) belong to "ok" and "sample".
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Entry:
 
 
 def read_journal(path: Path) -> list[Entry]:
-    """All whole lines; a last line without its end was cut off and does not count.
+    """All whole lines; a last line without its newline was cut off and is ignored.
 
     Raises JournalError, OSError.
     """
@@ -47,7 +47,9 @@ def read_journal(path: Path) -> list[Entry]:
         try:
             entry = _entry(line, stream)
         except (ValueError, IndexError):
-            raise JournalError(f"{path}: line {number} is no journal line: {line[:60]!r}") from None
+            raise JournalError(
+                f"{path}: line {number} is not a journal line: {line[:60]!r}"
+            ) from None
         stream = entry.stream
         entries.append(entry)
     return entries
@@ -57,7 +59,7 @@ def _entry(line: bytes, stream: str) -> Entry:
     kind, rest = line.split(b" ", 1)
     if kind == b"boot":
         return Entry("boot", rest.split()[1].decode("ascii"))
-    if kind == b"cut":  # also in the making of the outbox, before the first boot
+    if kind == b"cut":  # possible before the first boot, while the outbox is created
         return Entry("cut", stream)
     if not stream:
         raise ValueError("before the first boot")
@@ -76,7 +78,7 @@ _MEASURED = (b"\nok ", b"\ncbor ", b"\nsample ")
 
 
 class JournalTail:
-    """Counts the measurements of a journal that still grows, reading only what is new."""
+    """Counts the measurements in a growing journal, reading only what is new."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -94,5 +96,5 @@ class JournalTail:
             text = self._rest + data
             whole = text[: text.rfind(b"\n")]
             self.published += sum(whole.count(mark) for mark in _MEASURED)
-            self._rest = text[len(whole) :]  # the line that still grows, and the end before it
+            self._rest = text[len(whole) :]  # the incomplete line, and the newline before it
         return self.published

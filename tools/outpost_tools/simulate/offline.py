@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class OfflineMeter:
-    """Counts connections that answer. Offline is the time with none, from the start on."""
+    """Counts connections that answer. Offline is the time without one, from the start on."""
 
     def __init__(self, now: float) -> None:
         self._connections = 0
@@ -30,12 +30,12 @@ class OfflineMeter:
             self._offline_since = now
 
     def finish(self, now: float) -> None:
-        """The run is over: what follows does not count."""
+        """The run is over: later time does not count."""
         if self._offline_since is not None:
             self._longest_s = max(self._longest_s, now - self._offline_since)
             self._offline_since = now
 
     def longest_s(self, now: float) -> float:
-        """Seconds, the present outage included."""
+        """Seconds, including the present outage."""
         present = now - self._offline_since if self._offline_since is not None else 0.0
         return max(self._longest_s, present)

@@ -1,23 +1,23 @@
-"""When a board's power goes, by seed. Pure: the same seed yields the same orders."""
+"""When a board's power is cut, by seed. Pure: the same seed yields the same orders."""
 
 from __future__ import annotations
 
 import random
 
 CUT_MODES = ("nothing", "all", "first", "last", "random")
-# A stored message costs 1.02 flash operations (program and erase).
+# Storing a message takes 1.02 flash operations (program and erase).
 _OPERATIONS_PER_MESSAGE = 1.02
-# Share of the run in which a board is on and past its boot, so that its messages can be foreseen.
+# The share of the run in which a board is on and has booted, so that its messages are predictable.
 _USEFUL_SHARE = 0.95
-# With n cuts a run is n + 1 shares long; each cut falls that many shares after the boot before it.
-# The sum of the latest is at most n + 1 for up to 4 cuts, so they happen in time, and the last one
-# late in the run.
+# With n cuts, a run is n + 1 shares long; each cut comes _EARLIEST to _LATEST shares after the
+# preceding boot. For up to 4 cuts the sum of the latest times is at most n + 1, so all cuts happen
+# in time, and the last one late in the run.
 _EARLIEST, _LATEST = 0.6, 1.25
 _OFF_S = (0.1, 1.0)
 
 
 class Orders:
-    """For one board: next_boot() for each boot; off_s() for each time without power."""
+    """For one board: next_boot() for each boot; off_s() for each period without power."""
 
     def __init__(self, seed: str, *, cuts: int, seconds: float, interval_ms: int) -> None:
         self._rng = random.Random(seed)
@@ -29,7 +29,7 @@ class Orders:
     def next_boot(self) -> dict[str, int | str]:
         """The keys of simulation.json that change from boot to boot.
 
-        Operation 0: no cut any more.
+        Operation 0: no more cuts.
         """
         self._mode = (self._mode + 1) % len(CUT_MODES)
         operation = 0

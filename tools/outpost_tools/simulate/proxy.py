@@ -1,9 +1,9 @@
-"""A board's link: a TCP relay on loopback that can be cut, and that knows when the board was
+"""A board's link: a TCP relay on loopback that can be cut, and that measures when the board was
 offline.
 
-Two ways to cut: "reset" ends every connection and refuses new ones; "silence" (a black hole) lets
-them stand but carries nothing, so that only time-outs can tell. When the link is back, what a
-silent connection held goes on, as in TCP.
+Two ways to cut: "reset" ends every connection and refuses new ones; "silence" (a black hole) keeps
+them open but carries nothing, so only a timeout can detect it. When the link is back, the data held
+in a silent connection continues, as in TCP.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Proxy:
         self._flowing.set()
         self._answering: set[asyncio.StreamWriter] = set()
         self.meter = OfflineMeter(time.monotonic())
-        self.fault = ""  # why the broker could not be reached at the last try
+        self.fault = ""  # why the broker could not be reached at the last attempt
         self.port = 0
 
     async def start(self) -> None:
@@ -43,7 +43,7 @@ class Proxy:
         self.meter = OfflineMeter(time.monotonic())
 
     async def close(self) -> None:
-        """Also when it was never started."""
+        """Works even if it was never started."""
         if self._server is not None:
             self._server.close()
         self._abort_all()
@@ -80,8 +80,8 @@ class Proxy:
                 await self._flowing.wait()
                 await self._relay(reader, writer)
         except (OSError, asyncio.CancelledError):
-            # the broker is away, one side reset, or the run ends: the other side sees its
-            # connection end
+            # the broker is away, one side reset the connection, or the run ends: the other side's
+            # connection is closed
             pass
         finally:
             self._silent(writer)
@@ -107,7 +107,7 @@ class Proxy:
                 self.fault = _NO_ANSWER
         finally:
             self._writers.discard(broker_writer)
-            broker_writer.close()  # not abort: what the board sent last still goes out
+            broker_writer.close()  # not abort(): the last data of the board is still sent
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool = False
@@ -133,7 +133,7 @@ class Proxy:
 
 
 def _refusal(answer: bytes) -> str:
-    """What a CONNACK that is not one of success means; "" for others, and within TLS."""
+    """The meaning of a CONNACK that reports a refusal; "" for anything else, and within TLS."""
     if len(answer) < 4 or answer[0] != _CONNACK or not answer[3]:
         return ""
     return f"it refuses the boards (CONNACK, code {answer[3]}): try --user, or --credentials"

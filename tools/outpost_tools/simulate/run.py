@@ -1,4 +1,4 @@
-"""A run of `outpost simulate`: a fleet for some seconds, then its drain, and the table at the
+"""A run of `outpost simulate`: a fleet for some seconds, then draining, and the table at the
 end."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from outpost_tools.simulate.fleet import Fleet
 
 DRAIN_S = 60.0
 DRAIN_SAY_S = 5.0
-LATE_CUTS_S = 60.0  # more than `seconds`, for the power cuts to come
+LATE_CUTS_S = 60.0  # beyond `seconds`, for the remaining power cuts
 
 
 async def run(args: argparse.Namespace) -> int:
@@ -94,7 +94,7 @@ def _why(broker: str, fault: str | None, mode: str) -> str:
 
 
 def _credentials(args: argparse.Namespace) -> dict[str, Credentials]:
-    """Of each board, by its name. Raises ToolError."""
+    """The credentials of each board, by its name. Raises ToolError."""
     if args.credentials is None:
         return {}
     names = [f"board-{number}" for number in range(1, args.boards + 1)]
@@ -124,7 +124,7 @@ def _how_far(fleet: Fleet) -> str:
 
 
 async def _drained(fleet: Fleet, broker: str, waiting: Folded) -> list[str]:
-    """Says every few seconds who is still at it."""
+    """Reports every few seconds which boards still hold messages."""
     draining = asyncio.create_task(fleet.drain(DRAIN_S))
     try:
         while not (await asyncio.wait([draining], timeout=DRAIN_SAY_S))[0]:
@@ -137,10 +137,10 @@ async def _drained(fleet: Fleet, broker: str, waiting: Folded) -> list[str]:
 
 
 def _tell(fleet: Fleet, broker: str, waiting: Folded) -> None:
-    """Once, what the boards wait for; they keep what they measure."""
+    """Report once why the boards wait; they keep what they measure."""
     if fleet.fault and not fleet.online:
         waiting.tell(
-            f"broker {broker}: {fleet.fault}. The boards measure on, keep it in flash and try again"
+            f"broker {broker}: {fleet.fault}. The boards keep measuring, store in flash and retry"
         )
     elif fleet.online and (after := waiting.over()):
         _say(f"broker {broker}: reached{after}")

@@ -55,7 +55,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--new-key", action="store_true", help="print a new update_key and end")
     parser.add_argument(
-        "--dry-run", action="store_true", help="send the list of files alone: which would travel?"
+        "--dry-run", action="store_true", help="send only the list of files; print what is missing"
     )
     add_operator(parser, is_required=False)
     parser.add_argument(
@@ -106,15 +106,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace, path: Path):
-    """Of one board. Raises ToolError."""
+    """The settings of one board. Raises ToolError."""
     from outpost_tools.device import settings_file
 
     folder = args.credentials if args.credentials and args.credentials.is_dir() else None
     settings = settings_file.load(path, None, folder)
     if not settings.full["update_key"]:
         raise ToolError(
-            f"{path}: no key 'update_key', so this board takes no updates; "
-            "`outpost update --new-key` makes one, and `outpost provision` brings it by cable"
+            f"{path}: no key 'update_key', so this board accepts no updates; "
+            "`outpost update --new-key` makes one, and `outpost provision` installs it by cable"
         )
     return settings
 

@@ -1,4 +1,4 @@
-"""Which files a board of a kind is to have: as `outpost flash` copies them."""
+"""The files that a board of a kind should have: the same that `outpost flash` copies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outpost_tools.update.image import Content
 
 
 def architecture_of(device: str, mpy: int) -> str:
-    """mpy-cross's name for what a board says that its interpreter takes. Raises ToolError."""
+    """mpy-cross's name for the interpreter that a board reports. Raises ToolError."""
     facts = kinds.Facts("micropython", (), "", mpy, "")
     if not facts.architecture or facts.mpy_version != kinds.MPY_VERSION:
         found = ".".join(map(str, facts.mpy_version))
@@ -24,7 +24,7 @@ def architecture_of(device: str, mpy: int) -> str:
 
 
 def collect(root: Path, kind: kinds.Kind, architecture: str, settings: Settings) -> list[Content]:
-    """What the settings need, and what the board may have from others. Raises ToolError."""
+    """What the settings need, and what other settings may have left. Raises ToolError."""
     needed = payload.build(root, kind, architecture)
     optional = payload.series(root, architecture)
     if settings.full["series"]:

@@ -1,4 +1,4 @@
-"""The course of an update: look, bring the files, put them on trial, report."""
+"""The course of an update: look, transfer the files, put them on trial, report."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from outpost_tools.send.line import Access
 from outpost_tools.update import contents, image
 from outpost_tools.update.transfer import Answer, NoAnswer, Transfer
 
-_RESTARTS_S = 60  # of the trial's two restarts, beside the time to connect
+_RESTARTS_S = 60  # for the trial's two restarts, in addition to the time to connect
 
 
 @dataclass
 class Course:
-    """One board. kind: the path of a board folder of one's own; None: what the board says."""
+    """One board. kind: the path of the user's own board folder; None: the kind that it reports."""
 
     access: Access
     settings: Settings
@@ -42,7 +42,7 @@ class Course:
         return bytes.fromhex(self.settings.full["update_key"])
 
     def look(self) -> tuple[int, str]:
-        """Exit status, and what an update would bring. Raises ToolError."""
+        """Exit status, and what an update would send. Raises ToolError."""
         transfer, made = self._bring(is_dry=True)
         size = sum(len(made.contents[number].data) for number in transfer.needed)
         names = "".join(f"\n    {made.contents[number].path}" for number in transfer.needed)
@@ -52,7 +52,7 @@ class Course:
         )
 
     def run(self) -> tuple[int, str]:
-        """Exit status, and what came of it. Raises ToolError."""
+        """Exit status, and the result. Raises ToolError."""
         _, made = self._bring()
         self.progress.note(f"all files are there; on trial, at most {self.within_s} s")
         result = self._put_on_trial(made.tag)
@@ -65,13 +65,15 @@ class Course:
             return transfer, transfer.run(self._image_for, is_dry=is_dry)
 
     def _image_for(self, answer: Answer) -> image.Image:
-        """The list that the board has is made again, where it is still right: what arrived under
-        it counts. A clock that is late makes no update that is too old."""
+        """Recreates the list that the board has, if it is still right, so that the files that
+        arrived under it count. A slow clock does not make the update too old."""
         root = source_tree.repository()
         if not answer.board:
             raise ToolError(f"{self.device}: was not installed by `outpost flash`; do that once")
         if not labels.is_device(answer.board):
-            raise ToolError(f"{self.device}: says that it is a {answer.board!r}, no board's name")
+            raise ToolError(
+                f"{self.device}: says that it is a {answer.board!r}, which is not a board's name"
+            )
         kind = kinds.load(root, self.kind or answer.board)
         if kind.name != answer.board:
             raise ToolError(f"{self.device}: is a {answer.board}, and --board is a {kind.name}")
@@ -92,11 +94,11 @@ class Course:
         limit_s = self.timeout_s + self.within_s + _RESTARTS_S
         command = {
             "id": command_id, "do": "update", "of": tag, "within_s": self.within_s,
-            "until": int(time.time() + limit_s),  # nobody waits for it after that
+            "until": int(time.time() + limit_s),  # we do not wait for it any longer
         }  # fmt: skip
         payload = json.dumps(command, separators=(",", ":")).encode()
         delivery = Delivery(self.access, {self.device: (command_id, payload)})
         delivery.run(limit_s, is_waiting=True, tell=lambda _name, _answer: None)
         if self.device not in delivery.answers:
-            raise NoAnswer(f"on trial, and no answer within {limit_s:g} s; ask again later")
+            raise NoAnswer(f"on trial, but no answer within {limit_s:g} s; ask again later")
         return delivery.answers[self.device]

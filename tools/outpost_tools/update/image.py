@@ -1,5 +1,5 @@
-"""The firmware of one board as a signed list and the messages that carry it. Pure; the forms are in
-firmware/station/UPDATES.md."""
+"""The firmware of one board as a signed list, and the messages that carry it. Pure; the formats are
+in firmware/station/UPDATES.md."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 FORM = "outpost-update 1"
 TAG_DIGITS = 8
-PART_BYTES = 460  # of a file in a message, of which a board takes 512
-NO_TAG = "-" * TAG_DIGITS  # that no list has
+PART_BYTES = 460  # bytes of a file per message; a board accepts messages of 512
+NO_TAG = "-" * TAG_DIGITS  # the tag of no list
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """path: on the board, without the first slash. is_optional: only where the board has it."""
+    """path: on the board, without the first slash. is_optional: only if the board has it."""
 
     path: str
     data: bytes
@@ -47,7 +47,7 @@ class Image:
 
 
 def _rank(content: Content) -> tuple[int, str]:
-    """The order in which files are put in place: rooms, modules of the root, main.py."""
+    """The order in which files are put in place: packages, modules in the root, main.py."""
     last = 2 if content.path == "main.py" else 1 if "/" not in content.path else 0
     return last, content.path
 
@@ -55,7 +55,7 @@ def _rank(content: Content) -> tuple[int, str]:
 def make(
     contents: Iterable[Content], key: bytes, *, device: str, board: str, version: str, made_s: int
 ) -> Image:
-    """made_s: seconds since 1970; a board takes no update that was made before the one it has."""
+    """made_s: seconds since 1970; a board accepts no update made before the one it has."""
     ordered = tuple(sorted(contents, key=_rank))
     lines = [f"{FORM} {device} {board} {version} {made_s}"]
     for one in ordered:
@@ -71,7 +71,7 @@ def sign(key: bytes, text: bytes) -> str:
 
 
 def question(tag: str, asked: int) -> bytes:
-    """asked: counts questions; the answer has it, too."""
+    """asked: counts questions; the answer repeats it."""
     return f"update {tag or NO_TAG} ask {asked}".encode()
 
 

@@ -1,8 +1,8 @@
-"""Brings an image to a board: asks what it has, sends what it lacks, asks again.
+"""Transfers an image to a board: asks what it has, sends what it lacks, asks again.
 
-The board's answers alone count, not the broker's acknowledgements: a broker that was killed, or
-whose queue was full, has lost some, and the next question tells. What arrived in an earlier try
-stays on the board, and a list that is made again for it is the same to the byte.
+Only the board's answers count, not the broker's acknowledgements: a broker that was killed, or
+whose queue was full, has lost messages, and the next question shows it. What arrived in an earlier
+try stays on the board, and a recreated list for it is identical byte for byte.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.send.line import Access, Line
 from outpost_tools.update.image import NO_TAG, Image, missing, question, sign
 
-_MESSAGES_AT_ONCE = 200  # then a question; mosquitto keeps 1,000 for a board that is away
+_MESSAGES_AT_ONCE = 200  # between questions; mosquitto queues 1,000 for a board that is away
 _FIRST_REPEAT_S = 5.0  # of a question; doubled up to the longest
 _LONGEST_REPEAT_S = 60.0
 _MOST_ASKED = 1 << 29  # a board's small integers
-_MOST_ROUNDS = 20  # of sending what does not arrive
+_MOST_ROUNDS = 20  # of sending without progress
 _NOTHING_ARRIVES = f"sent {_MOST_ROUNDS} times, and nothing arrives; does the broker drop messages?"
 
 
 class Refused(ToolError):
-    """The board does not take the update."""
+    """The board refuses the update."""
 
 
 class NoAnswer(ToolError):
-    """In time."""
+    """The board did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a board says of itself and of an update. mpy: `sys.implementation._mpy`. installed_s:
-    when its last update was made. tag, made_s: of the list that it has; "": none. need: "list",
-    or the files; why: it refuses."""
+    """What a board reports about itself and about an update. mpy: `sys.implementation._mpy`.
+    installed_s: when its last update was made. tag, made_s: of the list that it has; "": none.
+    need: "list", or the files; why: the reason why it refuses."""
 
     board: str
     version: str
@@ -52,8 +52,8 @@ class Answer:
 
 
 def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None:
-    """Of a message on a board's answer topic; None where it is another. Raises Refused for one that
-    another key has signed: what a board says here decides what is signed next."""
+    """The answer in a message on a board's answer topic; None for another message. Raises Refused
+    if it is signed with another key, because this answer decides what we sign next."""
     text, _, signature = payload.partition(b"\n")
     try:
         found: dict[str, Any] = json.loads(text)
@@ -68,14 +68,14 @@ def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None
         return None
     if not hmac.compare_digest(sign(key, text).encode(), signature):
         raise Refused(
-            "refused: what answers is not signed with the update_key of these settings; does the "
+            "refused: the answer is not signed with the update_key of these settings; does the "
             "board have them?"
         )
     return answer
 
 
 class Transfer:
-    """One board. timeout_s: without an answer. show: bytes that are there, of how many."""
+    """One board. timeout_s: to wait for an answer. show: bytes that are there, of how many."""
 
     def __init__(
         self,
@@ -88,20 +88,20 @@ class Transfer:
         self._device, self._timeout_s, self._show = device, timeout_s, show
         self.needed: list[int] = []  # files that the board did not have
         self._key, self._tag = key, ""
-        self._asked = secrets.randbelow(_MOST_ASKED)  # so that no old answer is taken for a new one
+        self._asked = secrets.randbelow(_MOST_ASKED)  # so that an old answer does not fit
         self._question = b""
         self._answer: Answer | None = None
         self._line = Line(access, [device], self._repeat, self._on_message)
 
     def run(self, image_for: Callable[[Answer], Image], *, is_dry: bool = False) -> Image:
-        """Ends when the board has all of it; is_dry: when `needed` is known. image_for: what to
-        bring to a board that says this. Raises ToolError, Refused and NoAnswer among them."""
+        """Ends when the board has all of it; is_dry: when `needed` is known. image_for: the image
+        for a board with this answer. Raises ToolError, including Refused and NoAnswer."""
         self._line.open()
         try:
             answer = self._ask("")
             image = image_for(answer)
             if is_dry and answer.tag not in ("", image.tag):
-                raise Refused("another update is on its way there, which this would throw away")
+                raise Refused("another update is in progress there, which this would discard")
             self._bring(image, is_dry)
             return image
         finally:
@@ -129,14 +129,14 @@ class Transfer:
         raise NoAnswer(_NOTHING_ARRIVES)
 
     def _missing(self, image: Image) -> list[int] | None:
-        """Numbers of the files that the board lacks; None: the list itself."""
+        """Numbers of the files that the board lacks; None: it lacks the list itself."""
         need = self._ask(image.tag).need
         if need == "list":
             return None
         try:
             numbers = missing(need)
         except ValueError:
-            raise Refused(f"refused: it needs {need!r}, which is nothing") from None
+            raise Refused(f"refused: it asks for {need!r}, which is not valid") from None
         return [number for number in numbers if number < len(image.contents)]
 
     def _send(self, messages: list[bytes]) -> None:
@@ -146,7 +146,7 @@ class Transfer:
             self._line.turn()
 
     def _ask(self, tag: str) -> Answer:
-        """Raises ToolError without an answer, Refused for one that is a refusal."""
+        """Raises NoAnswer without an answer, Refused if the board refuses."""
         self._asked += 1
         self._answer, self._tag = None, tag
         self._question = question(tag, self._asked)
@@ -158,8 +158,8 @@ class Transfer:
             if now >= until:
                 raise NoAnswer(
                     f"no answer within {self._timeout_s:g} s. Is it on, with commands and "
-                    "update_key in the settings that it has? One that sleeps answers at its next "
-                    "connection: --timeout 3600"
+                    "update_key in its settings? A sleeping board answers at its next connection: "
+                    "--timeout 3600"
                 )
             if now >= repeat_at:
                 repeat_s = min(2 * repeat_s, _LONGEST_REPEAT_S)
@@ -171,7 +171,7 @@ class Transfer:
         return self._answer
 
     def _repeat(self) -> None:
-        """The question, where one is open; after each connection, too."""
+        """Send the open question, if there is one; also after each connection."""
         if self._question and self._answer is None and self._line.client.is_connected():
             self._line.publish(self._device, self._question)
 

@@ -1,7 +1,7 @@
 # micropython-only: runs on the emulated chip, from /lib
-"""Stands in for the port's `socket`: TCP and UDP sockets of the host, through  Never waits.
+"""Stands in for the port's `socket`: TCP and UDP sockets of the host by rig_link. Never waits.
 
-readinto() and write() allocate nothing; what arrives waits in a ring of 2 KB a socket.
+readinto() and write() allocate nothing; what arrives waits in a ring of 2 KB per socket.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""`outpost alerts`: a module for each of its subcommands."""
+"""`outpost alerts`: a module for each subcommand."""
 
 from __future__ import annotations
 

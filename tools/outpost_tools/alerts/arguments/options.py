@@ -1,4 +1,4 @@
-"""What several of them take."""
+"""Options that several of the subcommands share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def file_of(args: argparse.Namespace) -> Path:
-    """The file with the settings; it may not be there."""
+    """The file with the settings; it may not exist."""
     from outpost_tools.alerts.settings import FILE
 
     return args.place / FILE if args.place.is_dir() else args.place

@@ -1,4 +1,4 @@
-"""`outpost broker`: a module for each of its subcommands."""
+"""`outpost broker`: a module for each subcommand."""
 
 from __future__ import annotations
 

@@ -88,14 +88,14 @@ def run(args: argparse.Namespace) -> int:
         given=tuple(given) if all(given) else None, new_certificate=args.new_certificate,
     )  # fmt: skip
     done = making.make(folder, wish)
-    print(*done or ["nothing to do: all is there, as asked for"], sep="\n")
+    print(*done or ["nothing to do: everything is as requested"], sep="\n")
     configuration, path = shlex.quote(str(folder.configuration)), shlex.quote(str(args.folder))
     print(f"next: {_mosquitto()} -c {configuration}; outpost broker add {path} BOARD")
     return 0
 
 
 def _mosquitto() -> str:
-    """As it can be typed: `outpost fetch` puts one where PATH does not lead."""
+    """As it can be typed: `outpost fetch` installs one outside PATH."""
     import shlex
     import shutil
 

@@ -26,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 when the broker knows others than the folder. Raises ToolError."""
+    """0; 1 if the broker's users differ from the folder's. Raises ToolError."""
     import sys
 
     from outpost_tools.broker import members
@@ -36,10 +36,10 @@ def run(args: argparse.Namespace) -> int:
     print(source, file=sys.stderr)
     for one in found:
         print(f"{one.role:<10} {one.name:<32} {_state(one)}")
-    return int(any(_state(one) != "let in" for one in found))
+    return int(any(_state(one) != "accepted" for one in found))
 
 
 def _state(one) -> str:
     if one.role == "?":
-        return "let in, without credentials here: `outpost broker revoke`, if nobody's"
-    return "let in" if one.is_known else "unknown to the broker: `outpost broker add` it again"
+        return "accepted, but has no credentials here: `outpost broker revoke`, unless in use"
+    return "accepted" if one.is_known else "unknown to the broker: `outpost broker add` it again"

@@ -1,4 +1,4 @@
-"""What several of them take."""
+"""Options that several of the subcommands share."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from outpost_tools.common.command_line import (
 from outpost_tools.common.errors import ToolError
 from outpost_tools.mq.arguments import options
 
-_LEVEL = r"(?:\+|[^+#/\0\ud800-\udfff]*)"  # the last ones: bytes that are no UTF-8
+_LEVEL = r"(?:\+|[^+#/\0\ud800-\udfff]*)"  # the last range: bytes that are not UTF-8
 _FILTER = re.compile(rf"(?=.)({_LEVEL}/)*(#|{_LEVEL})\Z", re.DOTALL)
 SUMMARY = "forward MQTT messages to MQ"
 _EXAMPLES = """\
@@ -195,7 +195,7 @@ def _check(args: argparse.Namespace) -> None:
     for option in ("--queue", "--reply-to-q", "--reply-to-q-mgr"):
         name = getattr(args, option.removeprefix("--").replace("-", "_"))
         if (name or option == "--queue") and not is_object_name(name):
-            raise ToolError(f"{option} {name!r}: 1 to 48 of A-Z a-z 0-9 . _ / % are due")
+            raise ToolError(f"{option} {name!r}: use 1 to 48 of A-Z a-z 0-9 . _ / %")
 
 
 def _check_filters(names: list[str]) -> None:

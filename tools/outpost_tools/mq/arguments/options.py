@@ -1,4 +1,4 @@
-"""What several subcommands about MQ messages take."""
+"""Options that several subcommands about MQ messages share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def add_layout(group: argparse._ArgumentGroup) -> None:
-    """How the message is laid out and where it goes."""
+    """Options for the message's layout and destination."""
     from outpost_tools.mq.header import CODECS
     from outpost_tools.mq.make import ENCODINGS
     from outpost_tools.mq.mapping import DEFAULT_QUEUE
@@ -28,7 +28,7 @@ def add_layout(group: argparse._ArgumentGroup) -> None:
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
-    """The messages to read."""
+    """Options for the messages to read."""
     from outpost_tools.mq.form import FORMS
     from outpost_tools.mq.make import ENCODINGS
 

@@ -23,7 +23,7 @@ something the broker does not support.
             to the board's broker and releases it when the broker has acknowledged it. Otherwise the
             board stores it again and sends it itself (not in collector mode, where a message keeps
             its number)
-  give-up   discard them for good; needs --yes
+  give-up   discard them permanently; needs --yes
 
 send and give-up change the board's flash, or the image: one message (--number, as listed) or --all.
 Status 0: done; list: none is set aside. 1: list found some. 2: not done.
@@ -47,7 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--number", type=int, metavar="N", help="this message, as listed")
     which.add_argument("--all", action="store_true", help="all of them")
-    parser.add_argument("--yes", action="store_true", help="give-up: confirm that it is for good")
+    parser.add_argument("--yes", action="store_true", help="give-up: confirm the discarding")
     parser.add_argument(
         "--settings",
         metavar="TOML",
@@ -67,7 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; list: 1 when there are some. Raises ToolError."""
+    """0; list: 1 if there are some. Raises ToolError."""
     _check(args)
     actions = {"list": _list, "export": _export, "send": _send, "give-up": _give_up}
     return actions[args.action](args)
@@ -79,13 +79,13 @@ def _check(args: argparse.Namespace) -> None:
     if changes and args.number is None and not args.all:
         raise ToolError(f"{args.action}: say which, --number N or --all")
     if args.action == "give-up" and not args.yes:
-        raise ToolError("give-up: the message is lost for good then: say --yes")
+        raise ToolError("give-up: this discards the message permanently: confirm with --yes")
     if args.action == "export" and args.json_lines is None and args.segments is None:
         raise ToolError("export: say where to, --json-lines FILE or --segments DIR --id ID")
     if args.segments is not None and not is_name(args.id or ""):
         raise ToolError("--segments needs --id, a name of letters, digits, '_', '-', '.'")
     if args.action == "send" and args.live is None and args.settings is None:
-        raise ToolError("send: an image cannot send: give --settings, and it is sent from here")
+        raise ToolError("send: an image cannot send: use --settings, and it is sent from here")
     if changes and (args.raw or args.save):
         raise ToolError("--raw and --save go with list and export")
 

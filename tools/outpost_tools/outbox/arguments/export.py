@@ -57,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 when the image has faults, or a message no readings for --readings. Raises
+    """0; 1 if the image has faults, or if --readings meets a message without readings. Raises
     ToolError."""
     _check(args)
     from outpost_tools.outbox import export, faults, source
@@ -73,17 +73,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         folder, arrived_ms = args.segments / args.id, source.arrived_ms(args)
         if not export.write_segment(messages, folder, arrived_ms) and messages:
-            print(f"outbox: {folder} holds them already, nothing was changed", file=sys.stderr)
+            print(f"outbox: {folder} has them already, nothing was changed", file=sys.stderr)
     left = len(image.messages) - len(messages)
     print(
-        f"outbox: {len(messages)} messages exported, {left} left out (freed, or not asked for)",
+        f"outbox: {len(messages)} messages exported, {left} left out (released, or not asked for)",
         file=sys.stderr,
     )
     return 1 if findings.faults or is_short else 0
 
 
 def _write(target: str, text: str) -> None:
-    """To a file that was not there, or to standard output. Raises ToolError."""
+    """Writes to a file that must not exist yet, or to standard output. Raises ToolError."""
     from outpost_tools.outbox import export
 
     if target == "-":
@@ -93,7 +93,7 @@ def _write(target: str, text: str) -> None:
 
 
 def _write_readings(target: str, messages: list[Message]) -> bool:
-    """Whether a message has no readings, which is told. Raises ToolError."""
+    """Whether a message has no readings, which is reported. Raises ToolError."""
     from outpost_tools.outbox import readings
 
     found = readings.rows_of(messages)

@@ -38,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 sound, 1 not. Raises ToolError."""
+    """0 if it is sound, 1 if not. Raises ToolError."""
     import json
 
     from outpost_tools.outbox import health, source

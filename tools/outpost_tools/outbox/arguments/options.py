@@ -1,4 +1,4 @@
-"""What several subcommands about an outbox take."""
+"""Options that several subcommands about an outbox share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALIGNMENTS = ("4", "8", "16", "32", "64", "128", "256")
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
-    """IMAGE, or --live and what goes with it."""
+    """IMAGE, or --live and its options."""
     parser.add_argument(
         "image", metavar="IMAGE", type=Path, nargs="?", help="a file with the bytes of the outbox"
     )

@@ -20,7 +20,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 when it is no outbox. Raises ToolError."""
+    """0; 1 when it is not an outbox. Raises ToolError."""
     import json
 
     from outpost_tools.outbox import faults, show, source

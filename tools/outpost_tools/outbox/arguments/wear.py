@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
         image, _ = source.examined(args)
         if not image.chain:
             raise ToolError(
-                f"{args.image}: no outbox is here ({image.status.value}), so there is no wear to "
-                "report"
+                f"{args.image}: there is no outbox here ({image.status.value}), so there is no "
+                "wear to report"
             )
         lines = wear.image_report(image, args.endurance)
     else:

@@ -1,4 +1,4 @@
-"""`outpost pipeline`: a module for each of its subcommands; options.py has what several take."""
+"""`outpost pipeline`: a module for each subcommand; options.py has what several of them share."""
 
 from __future__ import annotations
 

@@ -34,5 +34,5 @@ def run(args: argparse.Namespace) -> int:
         deleted = upkeep.delete_before(args.tables, args.before)
     for name, rows in deleted.items():
         print(f"{name}: {rows} rows deleted")
-    print("older versions still have them, until `outpost pipeline compact --keep 0`")
+    print("older versions of the tables keep them until `outpost pipeline compact --keep 0`")
     return 0

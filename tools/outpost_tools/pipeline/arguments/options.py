@@ -1,4 +1,4 @@
-"""What several subcommands of the pipeline take and do."""
+"""Options and checks that several subcommands of the pipeline share."""
 
 from __future__ import annotations
 

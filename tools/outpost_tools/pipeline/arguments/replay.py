@@ -27,6 +27,6 @@ def run(args: argparse.Namespace) -> int:
     taken, refused = quarantine.replay(args.tables, args.reason)
     print(
         f"{taken} frames leave quarantine with the next `outpost pipeline run`; {refused} are "
-        "still no message"
+        "still not valid messages"
     )
     return 0

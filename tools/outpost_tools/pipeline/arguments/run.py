@@ -77,8 +77,8 @@ def _add_spark(group: argparse._ArgumentGroup) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when Spark failed or segments were damaged. Raises ToolError when input or machine
-    is unfit."""
+    """0, or 1 when Spark failed or segments were damaged. Raises ToolError when the input or the
+    machine is unsuitable."""
     partitions = 1 if args.shuffle_partitions is None else args.shuffle_partitions
     if not (_LEAST_S <= args.window <= _MOST_S and 0 < args.interval <= _MOST_S):
         raise ToolError(f"--window must be {_LEAST_S} to {_MOST_S:,} s, --interval above 0 s")
@@ -88,6 +88,6 @@ def run(args: argparse.Namespace) -> int:
 
     from outpost_tools.common import needs
 
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has found a Java
-        needs.check_spark("pipeline")  # said at once, not after Spark's libraries
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise spark-submit has found Java
+        needs.check_spark("pipeline")  # reported at once, not after loading Spark's libraries
     return options.load("rounds").run(args)

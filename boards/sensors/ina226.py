@@ -1,0 +1,63 @@
+"""INA226: voltage, current and power of a load, by Texas Instruments, on I2C.
+
+Each reading starts one measurement: the mean of 16 samples over 18 ms, first of the shunt, then of
+the bus (data sheet SBOS547, 7.1). The current is the shunt's voltage divided by its resistance,
+shunt_uohm; if R100 is printed on the shunt, that is 0.1 ohm. The chip's calibration, current and
+power registers are not used: after a dip in the supply they are 0, which looks like a current of 0.
+A shunt voltage of 81.9 mV, the end of the chip's range, is an error. Not tried on hardware.
+"""
+
+import time
+
+from micropython import const
+
+from support.sensor_bus import i2c, scaled
+
+KEYS = {
+    "i2c": (-1, 1, 0),
+    "scl": (0, 48, None),
+    "sda": (0, 48, None),
+    "address": (0x40, 0x4F, 0x40),
+    "shunt_uohm": (100, 10_000_000, None),
+}
+READINGS = (("voltage", "V", -3, 0, 40_960), ("current", "A", -5), ("power", "W", -3))
+
+_CONFIGURATION = const(0)
+_SHUNT = const(1)
+_BUS = const(2)
+_STATUS = const(6)
+_MAKER = const(0xFE)
+_DIE = const(0xFF)
+_TEXAS_INSTRUMENTS = const(0x5449)
+_INA226 = const(0x226)
+_MEASURE = b"\x45\x23"  # 16 samples of 1.1 ms of both, once
+_INA226_MS = const(40)  # at most 38.7 according to the data sheet
+_IS_READY = const(8)
+_MOST_SHUNT = const(0x7FFF)  # of 2.5 uV
+
+
+class Driver:
+    def __init__(self, options):
+        self._bus, self._address = i2c(options), options["address"]
+        self._shunt_uohm = options["shunt_uohm"]
+        self._raw, self._values = bytearray(2), [0, 0, 0]
+        if self._register(_MAKER) != _TEXAS_INSTRUMENTS or self._register(_DIE) >> 4 != _INA226:
+            raise OSError("the chip is no INA226")
+
+    def read(self):
+        self._bus.writeto_mem(self._address, _CONFIGURATION, _MEASURE)
+        time.sleep_ms(_INA226_MS)
+        if not self._register(_STATUS) & _IS_READY:
+            raise OSError("the chip does not finish its measurement")
+        values, shunt = self._values, self._register(_SHUNT)
+        shunt -= (shunt & 0x8000) << 1
+        if not -_MOST_SHUNT < shunt < _MOST_SHUNT:
+            raise ValueError("the current is beyond the chip's range")
+        values[0] = self._register(_BUS) * 5 // 4
+        values[1] = scaled(shunt, 250_000, self._shunt_uohm)
+        values[2] = scaled(values[1], values[0], 100_000)
+        return values
+
+    def _register(self, number):
+        self._bus.readfrom_mem_into(self._address, number, self._raw)
+        return self._raw[0] << 8 | self._raw[1]
