@@ -99,7 +99,7 @@ def test_every_package_has_a_wheel_for_it():
 def test_another_machine_is_refused_with_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(programs.platform, "machine", lambda: "riscv64")
     fetcher = programs.Fetcher(tmp_path, tmp_path, interpreters.machine("riscv64"), private=True)
-    with pytest.raises(Unobtainable, match="x86-64 and arm64 machines, this one is riscv64"):
+    with pytest.raises(Unobtainable, match="x86-64 and arm64 machines; this one is riscv64"):
         programs.ensure_mosquitto(fetcher)
     assert not list(tmp_path.iterdir())
 
