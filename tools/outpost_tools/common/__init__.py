@@ -17,6 +17,7 @@ interpreters.py     MicroPython and mosquitto on this machine
 java.py             finds the Java that runs Spark
 notices.py          what we are waiting for: reported once, repeats folded
 attention.py        which board needs attention, and what to do about it
+web.py              what the pages served from this machine have in common
 words.py            numbers and times as a person reads them
 needs.py            third-party packages: what is missing, and the command that installs it
 source_tree.py      where firmware, boards and pages are

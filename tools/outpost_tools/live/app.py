@@ -16,7 +16,6 @@ import binascii
 import hmac
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -32,6 +31,7 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from outpost_tools.common import web
 from outpost_tools.live import device_page, page
 from outpost_tools.live.events import MOST_BROWSERS, Changes
 from outpost_tools.live.fleet import Fleet
@@ -39,27 +39,13 @@ from outpost_tools.live.follow import Follower
 from outpost_tools.live.history import SPANS
 from outpost_tools.live.prometheus import Readings
 
-_OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; "
-        "style-src-attr 'unsafe-inline'; img-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
+# A chart's axis puts each of its labels in place by a style of its own.
+_HEADERS = web.headers("style-src-attr 'unsafe-inline'")
 # The report has its script and its data inside. An origin of its own: it reaches nothing of ours.
 _OF_REPORT = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'none'"
 )
-_STATIC = {
-    "live.css": "text/css; charset=utf-8",
-    "live.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-}
 _WRONG_S = 1.0  # a wrong password waits; one at a time
 
 
@@ -95,7 +81,7 @@ def application(
         Route("/metrics", pages.metrics),
         Route("/report", pages.report),
         Route("/healthz", pages.health),
-        Route("/static/{name}", _static),
+        Route("/static/{name}", web.static("outpost_tools.live", "live.css", "live.js")),
     ]
     return _Guard(Starlette(routes=routes, lifespan=lifespan), login)
 
@@ -160,14 +146,6 @@ def _span(request: Request) -> str:
     return asked if asked in SPANS else "day"
 
 
-def _static(request: Request) -> Response:
-    name = request.path_params["name"]
-    if name not in _STATIC:
-        return PlainTextResponse("not found\n", 404)
-    data = resources.files("outpost_tools.live").joinpath(name).read_bytes()
-    return Response(data, headers={"Content-Type": _STATIC[name]})
-
-
 class _Guard:
     """Who may ask, and the headers of every answer."""
 
@@ -181,23 +159,12 @@ class _Guard:
             return
         request = Request(scope)
 
-        async def with_headers(message) -> None:
-            if message["type"] == "http.response.start":
-                known = {name for name, _ in message["headers"]}
-                ours = [(n.lower().encode(), value.encode()) for n, value in _HEADERS.items()]
-                message["headers"] += [one for one in ours if one[0] not in known]
-            await send(message)
-
         refusal = await self._refusal(request)
-        await (refusal or self._app)(scope, receive, with_headers)
+        await (refusal or self._app)(scope, receive, web.with_headers(send, _HEADERS))
 
     async def _refusal(self, request: Request) -> Response | None:
         if self._login is None:
-            name = request.headers.get("host", "").rpartition(":")
-            host = name[0] if name[2].isdecimal() and name[0] else request.headers.get("host", "")
-            if host.lower() in _OWN_NAMES:
-                return None
-            return PlainTextResponse("ask for this page by 127.0.0.1 or localhost\n", 421)
+            return None if web.own_name(request) else PlainTextResponse(web.OTHER_NAME, 421)
         if _is_right(request.headers.get("authorization", ""), self._login):
             return None
         if "authorization" in request.headers:

@@ -30,7 +30,8 @@ def document(title: str, body: str, fleet: Fleet, cursor: str, board: str = "") 
         f"<title>{escape(title)}</title>"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
-        '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/live.css">'
+        '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/page.css">'
+        '<link rel="stylesheet" href="/static/live.css">'
         '<script src="/static/live.js" defer></script></head>'
         f'<body data-cursor="{cursor}" data-board="{escape(board)}" data-now="{fleet.clock()}">'
         '<a class="skip" href="#main">Skip to the values</a>'

@@ -9,6 +9,7 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
+from outpost_tools.common import web
 from outpost_tools.common.ending import exit_on_signals
 from outpost_tools.common.errors import ToolError
 from outpost_tools.live.app import Login, application
@@ -65,7 +66,8 @@ def serve(
     follower = Follower(log, fleet, history_bytes=history_bytes, jobs=jobs)
     changes = Changes(fleet)
     follower.on_change = changes.changed
-    listener = _listener(address)
+    where = f"--listen {address.host}:{address.port}"
+    listener = web.listener(address.host, address.port, where)
     config = _config(application(fleet, follower, changes, login, report), address)
     exit_on_signals()
     telling = alerts(fleet, follower) if alerts is not None else None
@@ -84,16 +86,10 @@ def serve(
 
 def _config(app: ASGIApp, address: Address) -> uvicorn.Config:
     """Raises ToolError."""
-    config = uvicorn.Config(
+    config = web.configuration(
         app,
+        _MOST_CONNECTIONS,
         lifespan="on",
-        loop="asyncio",
-        ws="none",
-        limit_concurrency=_MOST_CONNECTIONS,
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=2,  # who does not read would stay for ever
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
     )
@@ -102,20 +98,3 @@ def _config(app: ASGIApp, address: Address) -> uvicorn.Config:
     except OSError as error:  # ssl.SSLError is one
         raise ToolError(f"--cert {address.certificate}, --key {address.key}: {error}") from None
     return config
-
-
-def _listener(address: Address) -> socket.socket:
-    """Raises ToolError."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((address.host, address.port))
-        listener.listen(128)
-    except OSError as error:
-        listener.close()
-        where = f"{address.host}:{address.port}"
-        raise ToolError(
-            f"--listen {where}: {error.strerror}; another program may use it: give another port"
-        ) from None
-    return listener
