@@ -34,12 +34,10 @@ class Member:
 
 def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> str:
     """Returns what was done, for people. Repeating it makes the broker match the folder."""
-    check_name(name)
     about = folder.about()
     folder.make()  # it may be older than this role
     with folder.locked():
-        if other := _other_role(folder, role, name):
-            raise ToolError(f"{name!r} is already the name of a {other}; choose another name")
+        check_free(folder, role, name)
         is_new = new_password or not folder.has(role, name)
         made = folder.new_credentials(role, name, about) if is_new else folder.load(role, name)
         with _door(folder) as door:
@@ -47,6 +45,13 @@ def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> 
         path = folder.save(made)
         what = "credentials in" if is_new else "exists already; its credentials stay in"
         return f"{role} {name}: {what} {path}; {door.when}"
+
+
+def check_free(folder: Folder, role: str, name: str) -> None:
+    """That it is a name, and nobody's in another role. Raises ToolError."""
+    check_name(name)
+    if other := _other_role(folder, role, name):
+        raise ToolError(f"{name!r} is already the name of a {other}; choose another name")
 
 
 def revoke(folder: Folder, role: str, name: str) -> str:

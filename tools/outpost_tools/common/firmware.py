@@ -29,6 +29,11 @@ def settings_module() -> ModuleType:
     return _module("station/settings.py")
 
 
+def settings_rules() -> dict:
+    """{key: (type or allowed values, default, least, most)}, as `station/settings.py` has them."""
+    return settings_module()._KEYS
+
+
 @functools.cache
 def network_rules() -> ModuleType:
     """The boards' own check of `wifi_networks`: `networks(listed)`, which raises ValueError."""

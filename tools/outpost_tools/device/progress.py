@@ -25,8 +25,10 @@ class Progress:
         """Not twice in a row."""
         if text != self._last:
             self._last = text
-            elapsed_s = time.monotonic() - self._began
-            print(f"[{elapsed_s:5.1f} s] {text}", file=sys.stderr, flush=True)
+            self.emit(text, time.monotonic() - self._began)
+
+    def emit(self, text: str, elapsed_s: float) -> None:
+        print(f"[{elapsed_s:5.1f} s] {text}", file=sys.stderr, flush=True)
 
     @contextmanager
     def bar(self, title: str, unit: str) -> Iterator[Show]:

@@ -8,6 +8,7 @@ is. The rules are the firmware's own (boards/support/sensor_file.py).
 from __future__ import annotations
 
 import ast
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,12 @@ class Driver:
     keys: dict[str, Any]
     readings: tuple[Any, ...]
 
+    @property
+    def title(self) -> str:
+        """The first sentence of the file's docstring; "" without one."""
+        text = ast.get_docstring(ast.parse(self.source)) or ""
+        return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+
     def built(self, architecture: str) -> tuple[str, bytes]:
         """(path on the board, bytes). Raises ToolError with what mpy-cross said."""
         title = f"{DRIVERS[1:]}/{self.name}.py"
@@ -46,6 +53,17 @@ def names() -> list[str]:
     """Those of boards/sensors."""
     folder = source_tree.repository() / "boards" / firmware_build.DRIVERS
     return sorted(path.stem for path in folder.glob("*.py"))
+
+
+def own_names(folder: Path) -> list[str]:
+    """Those of the user's, in this folder of settings; other Python files there are no drivers."""
+    files = [*(folder / firmware_build.DRIVERS).glob("*.py"), *folder.glob("*.py")]
+    found = []
+    for name in sorted({path.stem for path in files}):
+        with contextlib.suppress(ValueError):
+            if find(name, folder).is_own:
+                found.append(name)
+    return found
 
 
 def find(name: str, folder: Path | None) -> Driver:

@@ -7,6 +7,7 @@ asked for one by one.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,24 @@ def line(sensors: Any) -> str:
 def toml(value: Any) -> str:
     """A value of settings; sensors are inline tables."""
     if isinstance(value, dict):
-        pairs = (f"{key} = {toml(one)}" for key, one in value.items())
+        pairs = (f"{_toml_key(key)} = {toml(one)}" for key, one in value.items())
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def number_or_text(text: str) -> Any:
+    """A number in decimal or as 0x76, or text."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return text
+
+
+def _toml_key(key: str) -> str:
+    """In quotes where it holds a full stop, as the name of a reading may."""
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
 
 
 def _sensor(words: list[str], own: tuple[str, ...]) -> Any:
@@ -56,20 +70,21 @@ def _sensor(words: list[str], own: tuple[str, ...]) -> Any:
 
 def _given(words: list[str], driver: str, name: str) -> dict[str, Any]:
     given: dict[str, Any] = {"driver": driver} | ({"name": name} if name else {})
-    texts = _text_keys(driver)
+    texts = text_keys(driver, Path())
     for word in words:
         key, _, value = word.partition("=")
-        given[key] = value if key in texts else _value(value)
+        given[key] = value if key in texts else number_or_text(value)
     return given
 
 
-def _text_keys(driver: str) -> set[str]:
-    """Those whose value stays text where it looks like a number: a DS18B20's rom of digits."""
+def text_keys(driver: str, folder: Path) -> set[str]:
+    """Those whose value stays text where it looks like a number: a DS18B20's rom of digits, an
+    HX711's gain of "128"."""
     try:
-        keys = sensor_drivers.find(driver, Path()).keys
+        keys = sensor_drivers.find(driver, folder).keys
     except ValueError:  # told by the check that follows
         return set()
-    return {key for key, rule in keys.items() if isinstance(rule, str)}
+    return {key for key, rule in keys.items() if isinstance(rule, str) or isinstance(rule[0], str)}
 
 
 def _drivers() -> set[str]:
@@ -90,16 +105,8 @@ def _completed(given: dict[str, Any], read: Read) -> bool:
             text = read(f"  {given.get('name', driver.name)}: {key}")
             if text == "<":
                 return False
-            given[key] = _value(text)
+            given[key] = number_or_text(text)
     return True
-
-
-def _value(text: str) -> Any:
-    """A number in decimal or as 0x76, or text."""
-    try:
-        return int(text, 0)
-    except ValueError:
-        return text
 
 
 def _line(sensor: Any) -> str:

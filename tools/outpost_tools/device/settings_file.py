@@ -118,10 +118,14 @@ class Settings:
 def load(path: Path, kind: Kind | None = None, broker: Path | None = None) -> Settings:
     """kind: None where it does not matter. broker: credentials for what the file leaves out, see
     broker_part.py. Raises ToolError: one line with file, key and remedy."""
-    given = toml_file.load(path, "outpost provision --example")
+    given = parsed(path)
     is_secret = any(given.get(key) for key in SECRET_KEYS)
     given, ca = broker_part.merged(given, broker, path.name)
-    settings = check(given, path.name, path.parent, kind, ca)
+    try:
+        settings = check(given, path.name, path.parent, kind, ca)
+    except ToolError as error:
+        hint = _NO_BROKER if "'broker_host' is missing" in str(error) else ""
+        raise ToolError(f"{error}{hint}") from None
     if is_secret:
         exposure.tell(exposure.to_readers(path, "settings"))
     warn(settings)
@@ -135,13 +139,22 @@ def tell_mode(settings: Settings, name: str) -> None:
 
 
 def warn(settings: Settings) -> None:
-    """On stderr: of a password that others could read on the way."""
+    """On stderr."""
+    exposure.tell(warning(settings))
+
+
+def warning(settings: Settings) -> str:
+    """Of a password that others could read on the way; "" when all is well."""
     full = settings.full
-    if full["password"] and not full["tls"]:
-        address = full["broker_host"], full["broker_port"]
-        exposure.tell(
-            exposure.on_the_way(address, "use the keys tls and ca_file, or --credentials")
-        )
+    if not full["password"] or full["tls"]:
+        return ""
+    address = full["broker_host"], full["broker_port"]
+    return exposure.on_the_way(address, "use the keys tls and ca_file, or --credentials")
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    """What the file says, unchecked. Raises ToolError."""
+    return toml_file.load(path, "outpost provision --example")
 
 
 def check(
@@ -149,13 +162,11 @@ def check(
 ) -> Settings:
     """name: of the file, for messages. folder: where file names begin. ca: the authority's
     certificate where no file has it. Raises ToolError."""
-    # who provisions by this tool has it; a board with older settings goes on without
-    given = {"say_state": given.get("confirmation") != "queued", **given}
+    given = {**defaults(given), **given}
     try:
         full = settings_module().check(given, name)
     except settings_module().SettingsError as error:
-        hint = _NO_BROKER if "'broker_host' is missing" in str(error) else ""
-        raise ToolError(f"{error}{hint}") from None
+        raise ToolError(str(error)) from None
     says_mode = "mode" in given
     given = {**given, "mode": full["mode"]}  # on the board it is always said
     for key, fault in _faults(full, kind, folder):
@@ -169,42 +180,10 @@ def check(
     return Settings(given, full, contents, says_mode, drivers)
 
 
-# --- One key after the other, as they are asked for ---
-
-_STAND_INS = {"device_id": "board", "broker_host": "broker"}  # for what was not asked for yet
-_NEEDED = ("device_id", "broker_host", "wifi_ssid", "mode")
-
-
-_SERIES_MS = 60_000  # a longer interval leaves few samples in a record
-
-
-def series_win(full: dict[str, Any]) -> bool:
-    """Whether series are worth it, for who has not said: many samples a connection, and a reader
-    that knows them. A sleep ends each record."""
-    is_quick = full["interval_ms"] <= _SERIES_MS
-    return full["mode"] == "collector" and not full["deep_sleep"] and is_quick
-
-
-def completed(answers: dict[str, Any]) -> dict[str, Any]:
-    """With the keys that follow from others, and that nobody is asked for."""
-    more = {"tls": True} if "ca_file" in answers else {}
-    return answers | more | ({"deep_sleep": True} if "connect_every" in answers else {})
-
-
-def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
-    """What is wrong with the newest of the answers, that of `key`, as "must be ..."; "" when it
-    does."""
-    if key not in answers and key in (*_NEEDED, "client_key_file"):
-        return "is needed"
-    stand_ins = _STAND_INS | ({"wifi_ssid": "network"} if kind.has_wifi else {})
-    try:
-        if key == "client_cert_file" and key in answers:  # its key comes next
-            _read(key, answers, "", Path(), certificates.certificate)
-        else:
-            check(completed(stand_ins | answers), "", Path(), kind)
-    except ToolError as error:
-        return str(error).removeprefix(": ").removeprefix(f"key '{key}' ")
-    return ""
+def defaults(given: dict[str, Any]) -> dict[str, Any]:
+    """Where they are others than the firmware's: who provisions by this tool has it, and a board
+    with older settings goes on without."""
+    return {"say_state": given.get("confirmation") != "queued"}
 
 
 # --- Faults: (key, "" or what is wrong and what to do) ---
@@ -303,12 +282,12 @@ def _files(
         ca = (
             _authority(authority, name)
             if authority
-            else _read("ca_file", given, name, folder, certificates.certificate)
+            else read_file("ca_file", given, name, folder, certificates.certificate)
         )
         found["ca_file"] = _named("ca", certificates.der_of_certificate(ca))
     if given.get("client_cert_file"):
-        certificate = _read("client_cert_file", given, name, folder, certificates.certificate)
-        key = _read("client_key_file", given, name, folder, certificates.private_key)
+        certificate = read_file("client_cert_file", given, name, folder, certificates.certificate)
+        key = read_file("client_key_file", given, name, folder, certificates.private_key)
         if not certificates.belong_together(certificate, key):
             raise ToolError(
                 f"{name}: key 'client_key_file' names a key that is not the one of "
@@ -319,9 +298,10 @@ def _files(
     return found
 
 
-def _read(
+def read_file(
     key: str, given: dict[str, Any], name: str, folder: Path, parse: Callable[[bytes], Any]
 ) -> Any:
+    """What `parse` makes of the file that the key names. Raises ToolError."""
     path = folder / given[key]
     try:
         return parse(path.read_bytes())

@@ -12,7 +12,7 @@ from typing import Any
 from outpost_tools.common import board_json
 from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.firmware import settings_module
+from outpost_tools.common.firmware import settings_module, settings_rules
 
 MOST_BYTES = 512  # firmware/station/commands.py
 _ID_BYTES = 8
@@ -76,7 +76,7 @@ def _setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
         raise ToolError(f"set {text!r}: give KEY=VALUE, as interval_ms=5000; KEY= is the default")
-    rules = settings_module()._KEYS
+    rules = settings_rules()
     if key not in rules:
         raise ToolError(f"set: unknown key {key!r}; known: {', '.join(sorted(rules))}")
     if not value:

@@ -35,8 +35,5 @@ def run(args: argparse.Namespace) -> int:
     from outpost_tools.device import plugged_in, table
 
     rows = plugged_in.rows(args.timeout if args.probe else None)
-    print(
-        table.text(rows)
-        or "nothing is plugged in that has a serial port over USB; is the cable one for data?"
-    )
+    print(table.text(rows) or plugged_in.NOTHING)
     return 0

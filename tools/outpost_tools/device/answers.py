@@ -1,0 +1,146 @@
+"""Settings that are not whole yet: what is wrong with the newest answer of a person, or with each
+field of a form. The checks and their words are settings_file.check()'s own, which ends at the first
+fault.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device import certificates, sensor_drivers, settings_file
+from outpost_tools.device.kinds import Kind
+from outpost_tools.device.settings_file import Settings
+
+_NEEDED = ("device_id", "broker_host", "wifi_ssid", "mode")
+_SERIES_MS = 60_000  # a longer interval leaves few samples in a record
+_AT_KEY = re.compile(r"key '(\w+)',? (.*)", re.DOTALL)
+_IN_SENSOR = re.compile(r"\): key '(\w+)' (.*)", re.DOTALL)
+_IN_NETWORK = re.compile(r"entry (\d+): key '(\w+)' (.*)", re.DOTALL)
+
+
+def stand_ins(kind: Kind) -> dict[str, Any]:
+    """For what was not asked for yet, or was answered wrong."""
+    found = {"device_id": "board", "broker_host": "broker"}
+    return found | ({"wifi_ssid": "network"} if kind.has_wifi else {})
+
+
+def completed(answers: dict[str, Any]) -> dict[str, Any]:
+    """With the keys that follow from others, and that nobody is asked for."""
+    more = {"tls": True} if "ca_file" in answers else {}
+    return answers | more | ({"deep_sleep": True} if "connect_every" in answers else {})
+
+
+def series_win(full: dict[str, Any]) -> bool:
+    """Whether series are worth it, for who has not said: many samples a connection, and a reader
+    that knows them. A sleep ends each record."""
+    is_quick = full["interval_ms"] <= _SERIES_MS
+    return full["mode"] == "collector" and not full["deep_sleep"] and is_quick
+
+
+def check(
+    given: dict[str, Any], name: str, folder: Path, kind: Kind, ca: bytes | None = None
+) -> Settings:
+    """As settings_file.check(), with series where they are worth it and nobody said whether. Raises
+    ToolError."""
+    settings = settings_file.check(given, name, folder, kind, ca)
+    if "series" in given or not series_win(settings.full):
+        return settings
+    try:
+        return settings_file.check({**given, "series": True}, name, folder, kind, ca)
+    except ToolError:  # more readings than a series takes
+        return settings
+
+
+def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
+    """What is wrong with the newest of the answers, that of `key`, as "must be ..."; "" when it
+    does."""
+    if key not in answers and key in (*_NEEDED, "client_key_file"):
+        return "is needed"
+    try:
+        if key == "client_cert_file" and key in answers:  # its key comes next
+            settings_file.read_file(key, answers, "", Path(), certificates.certificate)
+        else:
+            settings_file.check(completed(stand_ins(kind) | answers), "", Path(), kind)
+    except ToolError as error:
+        return str(error).removeprefix(": ").removeprefix(f"key '{key}' ")
+    return ""
+
+
+# --- All faults at once ---
+
+
+def faults(
+    given: dict[str, Any], folder: Path, kind: Kind, ca: bytes | None = None
+) -> dict[str, str]:
+    """{field: what is wrong}. A field is a key, or `sensors.1.scl`, `wifi_networks.0.password`; ""
+    is for what is about none. Empty: settings_file.check() takes the settings."""
+    found: dict[str, str] = {}
+    left, known = dict(given), stand_ins(kind)
+    while text := _first_fault(left, folder, kind, ca):
+        key, fault = _at_key(text)
+        if (key not in left and key not in known) or key in found:
+            return found | {"": text}
+        # what names a key that is at fault follows from that one
+        if not any(f"'{other}'" in fault for other in found):
+            found |= _parts(key, fault, left, folder, kind)
+            found.setdefault(key, fault)
+        _replace(left, key, known)
+    return {field: text for field, text in found.items() if text}
+
+
+def _first_fault(given: dict[str, Any], folder: Path, kind: Kind, ca: bytes | None) -> str:
+    try:
+        check(given, "", folder, kind, ca)
+    except ToolError as error:
+        return str(error).removeprefix(": ")
+    return ""
+
+
+def _at_key(text: str) -> tuple[str, str]:
+    """("", text) where it names none."""
+    match = _AT_KEY.match(text.removeprefix("unknown "))
+    return (match[1], match[2]) if match else ("", text)
+
+
+def _replace(left: dict[str, Any], key: str, known: dict[str, Any]) -> None:
+    """By what is not at fault, so that the next fault shows."""
+    left.pop(key, None)
+    if key == "sensors":
+        left.pop("alarms", None)  # which name readings of theirs
+    if key == "wifi_networks":
+        key = "wifi_ssid"
+    if key in known:
+        left[key] = known[key]
+
+
+def _parts(key: str, fault: str, given: dict[str, Any], folder: Path, kind: Kind) -> dict[str, str]:
+    """The fields of a list that are at fault, beside the list itself, which then is not."""
+    if key == "sensors":
+        return _of_sensors(given.get("sensors"), folder, kind)
+    match = _IN_NETWORK.search(fault) if key == "wifi_networks" else None
+    return {f"{key}.{int(match[1]) - 1}.{match[2]}": match[3], key: ""} if match else {}
+
+
+def _of_sensors(sensors: Any, folder: Path, kind: Kind) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, sensor in enumerate(sensors if isinstance(sensors, list) else ()):
+        faults = _of_sensor(sensor, folder, kind).items()
+        found |= {f"sensors.{number}{key and f'.{key}'}": text for key, text in faults}
+    return found | {"sensors": ""} if found else {}
+
+
+def _of_sensor(sensor: Any, folder: Path, kind: Kind) -> dict[str, str]:
+    """By its key, "" for what is about none of them."""
+    found: dict[str, str] = {}
+    while text := _first_fault(stand_ins(kind) | {"sensors": [sensor]}, folder, kind, None):
+        match = _IN_SENSOR.search(text)
+        rules = sensor_drivers.find(sensor["driver"], folder).keys if match else {}
+        if match is None or match[1] not in rules or match[1] in found:
+            return found or {"": _at_key(text)[1]}
+        found[match[1]] = match[2]
+        rule = rules[match[1]]
+        sensor = sensor | {match[1]: rule if isinstance(rule, str) else rule[0]}  # which does
+    return found
