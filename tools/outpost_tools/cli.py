@@ -26,6 +26,7 @@ from outpost_tools.common.visible import guarded
 
 SUBCOMMANDS = {  # in the order of the list: name and module
     "run": "home.arguments",
+    "setup": "setup.arguments",
     "broker": "broker.arguments",
     "flash": "device.arguments.flash",
     "provision": "device.arguments.provision",
@@ -55,6 +56,7 @@ _EXAMPLES = """\
 examples, from nothing to a board's values on a page:
   outpost fetch mosquitto              the broker, if it is not installed
   outpost run home                     broker, collector, page; then in another terminal:
+  outpost setup home                   asks for a board's settings in the browser; or by hand:
   outpost broker add home/broker kitchen
   outpost provision --example --credentials home/broker/boards/kitchen.json > kitchen.toml
   outpost flash --board RPI_PICO_W --port /dev/ttyACM0 --settings kitchen.toml \\

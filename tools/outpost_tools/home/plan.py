@@ -154,9 +154,10 @@ def _export(wish: Wish, made: Plan) -> None:
 def _next_steps(wish: Wish) -> list[str]:
     if wish.broker:
         return [f"next: provision boards for this broker; their values appear on {wish.page_url}"]
-    broker = shlex.quote(str(wish.state.broker))
+    broker, home = shlex.quote(str(wish.state.broker)), shlex.quote(str(wish.state.path))
     return [
-        f"next, in another terminal: outpost broker add {broker} kitchen",
+        f"next, in another terminal: outpost setup {home}",
+        f"      or without a browser: outpost broker add {broker} kitchen",
         f"      outpost provision --example --credentials {broker}/boards/kitchen.json "
         "> kitchen.toml",
         "      then fill in its Wi-Fi, and: outpost flash --board RPI_PICO_W --port /dev/ttyACM0 "

@@ -1,5 +1,6 @@
 """The folder of `outpost run`: all that it knows is in it, so it starts again where it was.
 
+boards/      settings files of `outpost setup`, where it saved some
 broker/      of `outpost broker init`, where the broker is ours
 log/         the collector's segments
 tables/      the pipeline's, with report.html beside it

@@ -1,0 +1,224 @@
+"""What the page sends, as settings; and settings, as the page shows them.
+
+    {"values": {"device_id": "kitchen", "tls": true, "broker_port": "8883", ...},
+     "networks": [{"ssid": "Home", "password": "..."}, ...],
+     "own": ["temperature", ...], "sensors": [{"driver": "bme280", "scl": "5", ...}, ...],
+     "alarms": [{"reading": "temperature", "below": "5", "above": ""}, ...],
+     "kept": ["update_key", ...]}
+
+An empty field is a key that is left out. A secret goes one way, from the page to here: of a file
+that was loaded the page knows only which secrets there are, and `kept` names those that stay. In a
+network `kept` is its place in that file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import settings_rules
+from outpost_tools.device import sensor_drivers
+from outpost_tools.device.kinds import Kind
+from outpost_tools.device.sensor_words import number_or_text, text_keys
+from outpost_tools.device.settings_file import SECRET_KEYS, defaults
+from outpost_tools.setup.fields import AUTOMATIC, LISTS
+
+_NETWORK = ("wifi_ssid", "wifi_password")
+_MOST_ENTRIES = 64  # of a list; the firmware's own limits are told beside the field
+BAD = "what came is not what this page sends; load it again"
+
+
+def settings(
+    posted: dict[str, Any], kind: Kind, folder: Path, old: dict[str, Any]
+) -> dict[str, Any]:
+    """folder: with drivers of the user's own. old: of the file whose secrets stay. Raises
+    ToolError for what no page sends."""
+    found = {}
+    for key, value in _dict(posted, "values").items():
+        if key not in settings_rules() or not isinstance(value, str | bool):
+            raise ToolError(BAD)
+        if key not in LISTS:
+            found |= _of_key(key, value)
+    for key in _texts(posted, "kept"):
+        if key in SECRET_KEYS and key in old and key not in found:
+            found[key] = old[key]
+    if kind.has_wifi:
+        found |= _networks(_dicts(posted, "networks"), networks_of(old))
+    return found | _sensors(posted, kind, folder) | _alarms(_dicts(posted, "alarms"))
+
+
+def _of_key(key: str, value: str | bool) -> dict[str, Any]:
+    """Nothing where the default is meant."""
+    rule = settings_rules()[key]
+    kind, default = rule[0], defaults({}).get(key, rule[1])
+    if kind is bool and isinstance(value, str):  # of a choice with AUTOMATIC
+        return {} if value in ("", AUTOMATIC) else {key: value == "true"}
+    if kind is bool:
+        return {} if value == default else {key: value}
+    if isinstance(value, bool):
+        raise ToolError(BAD)
+    if key not in SECRET_KEYS:
+        value = value.strip()
+    if isinstance(kind, tuple):
+        typed = next((one for one in kind if str(one) == value), value)
+        return {} if typed == default and key != "mode" else {key: typed}
+    if not value:
+        return {}
+    return {key: number_or_text(value) if kind is int else value}
+
+
+def _networks(posted: list[dict[str, Any]], old: list[dict[str, Any]]) -> dict[str, Any]:
+    """One alone, of which nothing else is said, by the keys for one."""
+    found = []
+    for entry in posted:
+        made = {key: text for key, text in _strings(entry).items() if text}
+        kept = entry.get("kept")
+        if type(kept) is int and 0 <= kept < len(old) and "password" in old[kept]:
+            made = {"password": old[kept]["password"]} | made
+        found.append(made)
+    if len(found) == 1 and found[0].keys() <= {"ssid", "password"}:
+        return {f"wifi_{key}": value for key, value in found[0].items()}
+    return {"wifi_networks": found} if any(found) else {}
+
+
+def _sensors(posted: dict[str, Any], kind: Kind, folder: Path) -> dict[str, Any]:
+    """Nothing where it is all of the chip's own."""
+    listed: list[Any] = [*_texts(posted, "own")]
+    known = {*sensor_drivers.names(), *sensor_drivers.own_names(folder)}
+    for entry in _dicts(posted, "sensors"):
+        given = {key: text for key, text in _strings(entry).items() if text}
+        driver = given.get("driver", "")  # names a file: only one that was offered is opened
+        texts = {"driver", "name"} | (text_keys(driver, folder) if driver in known else set())
+        listed.append(
+            {key: text if key in texts else number_or_text(text) for key, text in given.items()}
+        )
+    return {} if tuple(listed) == kind.sensors else {"sensors": listed}
+
+
+def _alarms(posted: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, dict[str, Any]] = {}
+    for entry in map(_strings, posted):
+        sides = {side: _decimal(entry[side]) for side in ("below", "above") if entry.get(side)}
+        if sides or entry.get("reading"):
+            found.setdefault(entry.get("reading", ""), {}).update(sides)
+    return {"alarms": found} if found else {}
+
+
+def _decimal(text: str) -> Any:
+    """A number, or text, which the check refuses."""
+    value = number_or_text(text)
+    if isinstance(value, int):
+        return value
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+# --- Settings as the page shows them: no secret ---
+
+
+def shown(given: dict[str, Any], kind: Kind) -> dict[str, Any]:
+    """As settings() takes it, the secrets left out and named in `kept`."""
+    rules = settings_rules()
+    plain = {
+        key: value if isinstance(value, bool) and key != "series" else _text(value)
+        for key, value in given.items()
+        if key in rules and key not in (*SECRET_KEYS, *LISTS, *_NETWORK)
+    }
+    plain.setdefault("series", "false")  # a file without the key says so
+    networks = [
+        {key: _text(value) for key, value in one.items() if key != "password"}
+        | ({"kept": place} if one.get("password") else {})
+        for place, one in enumerate(networks_of(given))
+    ]
+    sensors = given.get("sensors", list(kind.sensors))
+    sensors = sensors if isinstance(sensors, list) else []
+    alarms = given.get("alarms")
+    return {
+        "values": plain,
+        "networks": networks,
+        "own": [one for one in sensors if isinstance(one, str)],
+        "sensors": [
+            {key: _text(value) for key, value in one.items()}
+            for one in sensors
+            if isinstance(one, dict)
+        ],
+        "alarms": [
+            {"reading": name} | {side: _text(limit) for side, limit in limits.items()}
+            for name, limits in (alarms.items() if isinstance(alarms, dict) else ())
+            if isinstance(limits, dict)
+        ],
+        "kept": [key for key in SECRET_KEYS if given.get(key) and key not in (*_NETWORK, *LISTS)],
+    }
+
+
+def has_secret(given: dict[str, Any]) -> bool:
+    return any(given.get(key) for key in SECRET_KEYS)
+
+
+def networks_of(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of either form."""
+    listed = given.get("wifi_networks")
+    if isinstance(listed, list):
+        return [one for one in listed if isinstance(one, dict)]
+    one = {key: given[f"wifi_{key}"] for key in ("ssid", "password") if f"wifi_{key}" in given}
+    return [one] if one else []
+
+
+def at_fields(faults: dict[str, str], given: dict[str, Any]) -> dict[str, str]:
+    """By the page's fields what answers.faults() has by the settings' keys."""
+    listed = given.get("sensors")
+    own = sum(isinstance(one, str) for one in listed) if isinstance(listed, list) else 0
+    return {_field(key, own): text for key, text in faults.items()}
+
+
+def _field(key: str, own: int) -> str:
+    if key in _NETWORK:
+        return f"networks.0.{key.removeprefix('wifi_')}"
+    name, *rest = key.split(".")
+    if name == "wifi_networks":
+        return ".".join(["networks", *rest])
+    if name == "sensors" and rest:
+        number = int(rest[0]) - own
+        return ".".join(["sensors", f"{number}", *rest[1:]]) if number >= 0 else "own"
+    return key
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --- The shape of what came ---
+
+
+def _dict(posted: dict[str, Any], name: str) -> dict[str, Any]:
+    found = posted.get(name, {})
+    if not isinstance(found, dict):
+        raise ToolError(BAD)
+    return found
+
+
+def _list(posted: dict[str, Any], name: str, kind: type) -> list[Any]:
+    found = posted.get(name, [])
+    is_one = isinstance(found, list) and len(found) <= _MOST_ENTRIES
+    if not is_one or not all(isinstance(one, kind) for one in found):
+        raise ToolError(BAD)
+    return found
+
+
+def _texts(posted: dict[str, Any], name: str) -> list[str]:
+    return _list(posted, name, str)
+
+
+def _dicts(posted: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return _list(posted, name, dict)
+
+
+def _strings(entry: dict[str, Any]) -> dict[str, str]:
+    """But for `kept`, which is a number. A password keeps its blanks."""
+    found = {key: value for key, value in entry.items() if key != "kept"}
+    if not all(isinstance(value, str) for value in found.values()):
+        raise ToolError(BAD)
+    return {key: text if key == "password" else text.strip() for key, text in found.items()}

@@ -1,0 +1,97 @@
+"""Who may ask for the page. It can write to boards and reads settings, and every web page that is
+open in the browser, and every user of this machine, can reach its port.
+
+- Only by the name of this machine, with this port: a foreign name that leads here (DNS rebinding)
+  is refused.
+- The address that was printed has a token. It is changed for a cookie that the browser sends to our
+  own paths alone (not to another port of this machine, which cookies do not tell apart), never from
+  another site, and that no script reads.
+- What changes something is a POST of JSON from our own page, by its Origin; nothing is told about
+  sharing with other origins.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from outpost_tools.common import web
+
+MOST_BYTES = 64 * 1024  # of what the page sends
+_COOKIE = "outpost_setup"
+_HEADERS = web.headers() | {
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_STRANGER = "open the address that `outpost setup` printed\n"
+# Not a redirect: followed from another site's link it would come without the cookie.
+_ENTRANCE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>Outpost, setup</title>'
+    '<link rel="icon" href="{path}static/icon.svg">'
+    '<meta http-equiv="refresh" content="0;url={path}"><p><a href="{path}">Set up a board</a></p>'
+)
+
+
+class Guard:
+    """The application for who may ask. port: on which it is asked; url: the address to print."""
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self._app = app
+        self._token, self._cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self._path = f"/{secrets.token_urlsafe(8)}"
+        self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self.url = f"http://127.0.0.1:{port}/?token={self._token}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = self._answer(Request(scope))
+        if answer is None:
+            scope = {**scope, "root_path": self._path}
+        await (answer or self._app)(scope, receive, web.with_headers(send, _HEADERS))
+
+    def _answer(self, request: Request) -> Response | None:
+        """None: the application's."""
+        host = request.headers.get("host", "").lower()
+        if host not in self._hosts:
+            return PlainTextResponse(web.OTHER_NAME, 421)
+        if request.url.path == "/" and request.method == "GET":
+            return self._entrance(request)
+        if not self._is_known(request):
+            return PlainTextResponse(_STRANGER, 403)
+        return _refusal(request, host) if request.method == "POST" else None
+
+    def _entrance(self, request: Request) -> Response:
+        if not _is_same(request.query_params.get("token", ""), self._token):
+            return PlainTextResponse(_STRANGER, 403)
+        answer = HTMLResponse(_ENTRANCE.format(path=f"{self._path}/"))
+        cookie = f"{_COOKIE}={self._cookie}; Path={self._path}/; HttpOnly; SameSite=Strict"
+        MutableHeaders(raw=answer.raw_headers)["Set-Cookie"] = cookie
+        return answer
+
+    def _is_known(self, request: Request) -> bool:
+        is_ours = request.url.path.startswith(f"{self._path}/")
+        return _is_same(request.cookies.get(_COOKIE, ""), self._cookie) and is_ours
+
+
+def _refusal(request: Request, host: str) -> Response | None:
+    if request.headers.get("origin", "").lower() != f"http://{host}":
+        return PlainTextResponse("only this page itself may ask for that\n", 403)
+    if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+        return PlainTextResponse("JSON is needed\n", 415)
+    length = request.headers.get("content-length", "")
+    if not length.isdecimal():
+        return PlainTextResponse("its length is needed\n", 411)
+    if len(length) > 9 or int(length) > MOST_BYTES:
+        return PlainTextResponse(f"at most {MOST_BYTES} bytes\n", 413)
+    return None
+
+
+def _is_same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(), wanted.encode())

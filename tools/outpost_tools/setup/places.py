@@ -1,0 +1,105 @@
+"""Where settings files are, and the broker of `outpost run`, whose users are made here as `outpost
+broker add` makes them. The page names a file only by what this lists.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from outpost_tools.broker import members
+from outpost_tools.broker.folder import Folder
+from outpost_tools.common import files
+from outpost_tools.common.credentials import Credentials
+from outpost_tools.common.errors import ToolError
+from outpost_tools.device import ask, broker_part, settings_file
+from outpost_tools.device.settings_file import Settings
+
+_CERTIFICATES = (".pem", ".crt", ".cer", ".der", ".key")
+_TOML = ".toml"
+
+
+class Exists(ToolError):
+    """A file of that name is there, and nobody said that it may be replaced."""
+
+
+class SettingsFolder:
+    """folder: of settings files, of drivers of the user's own and of certificates."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def names(self) -> list[str]:
+        """Of settings files."""
+        return self._listed(_TOML)
+
+    def certificates(self) -> list[str]:
+        return self._listed(*_CERTIFICATES)
+
+    def _listed(self, *endings: str) -> list[str]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(
+            one.name
+            for one in self.folder.iterdir()
+            if one.suffix in endings and not one.name.startswith(".") and one.is_file()
+        )
+
+    def load(self, name: str) -> dict[str, Any]:
+        """Raises ToolError."""
+        if name not in self.names():
+            raise ToolError(f"{name!r}: no such settings file in {self.folder}")
+        return settings_file.parsed(self.folder / name)
+
+    def save(self, settings: Settings, left_out: tuple[str, ...], *, replace: bool) -> Path:
+        """By the name of the board; its owner alone may read it. Raises Exists, ToolError."""
+        path = self.folder / f"{settings.full['device_id']}{_TOML}"
+        if path.name.startswith("."):
+            raise ToolError("key 'device_id' must not begin with a full stop: a file has its name")
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if path.exists():
+                if not replace:
+                    raise Exists(f"{path.name} is there already")
+                files.replace_text(path, ask.toml(settings, left_out), is_private=True)
+            else:
+                ask.save(path, settings, left_out)
+        except OSError as error:
+            raise ToolError(f"{error.filename or path}: {error.strerror}") from None
+        return path
+
+
+class HomeBroker:
+    """The broker in the folder of `outpost run`."""
+
+    def __init__(self, home: Path) -> None:
+        """Raises ToolError."""
+        self.path = home / "broker"
+        self._folder = Folder(self.path)
+        if not self._folder.is_made:
+            raise ToolError(
+                f"{home}: no broker there yet: start `outpost run {home}` in another terminal, "
+                "which makes it. With a broker of your own, leave out the folder"
+            )
+        about = self._folder.about()
+        self.address = f"{about.hosts[0]}:{about.port}"
+
+    def completed(self, given: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """The settings with the broker's part, and the authority's certificate. Makes nothing: the
+        password of a user that is still to be made is none that counts. Raises ToolError."""
+        found = self._credentials(str(given.get("device_id", "")))
+        return broker_part.with_credentials(given, found, ""), found.ca.encode()
+
+    def _credentials(self, name: str) -> Credentials:
+        members.check_free(self._folder, "board", name)
+        if self.has(name):
+            return self._folder.load("board", name)
+        return self._folder.new_credentials("board", name, self._folder.about())
+
+    def has(self, name: str) -> bool:
+        return self._folder.has("board", name)
+
+    def add(self, name: str) -> str:
+        """The board's user and its rights, where it has none yet. What was done. Raises
+        ToolError."""
+        return members.add(self._folder, "board", name)

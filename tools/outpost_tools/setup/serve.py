@@ -1,0 +1,54 @@
+"""Listens on this machine alone, until SIGTERM or SIGINT. What works on a board then is interrupted
+as Ctrl-C interrupts `outpost flash`: the board's program starts again before we end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from outpost_tools.common import web
+from outpost_tools.common.ending import exit_on_signals
+from outpost_tools.setup.app import application
+from outpost_tools.setup.desk import Desk
+from outpost_tools.setup.guard import Guard
+from outpost_tools.setup.jobs import Jobs
+
+_HOST = "127.0.0.1"  # and never another one: the page writes to boards and knows passwords
+_MOST_CONNECTIONS = 50
+_INTERRUPTED = 130  # as of `outpost flash`
+
+
+class _Server(uvicorn.Server):
+    """Ends the work on boards before it ends itself."""
+
+    def __init__(self, config: uvicorn.Config, jobs: Jobs) -> None:
+        super().__init__(config)
+        self._jobs = jobs
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await asyncio.to_thread(self._jobs.end)
+        await super().shutdown(sockets)
+
+
+def serve(desk: Desk, *, opens: bool, say: Callable[[str], None]) -> int:
+    """The exit status. opens: a browser. say: called with the page's address. Raises ToolError."""
+    listener = web.listener(_HOST, 0, f"{_HOST}")
+    guard = Guard(application(desk), listener.getsockname()[1])
+    config = web.configuration(guard, _MOST_CONNECTIONS, lifespan="off")
+    exit_on_signals()
+    try:
+        say(f"setup page: {guard.url} (Ctrl-C ends it)")
+        if opens:  # in a thread: some browsers return when they are closed
+            threading.Thread(target=webbrowser.open, args=(guard.url,), daemon=True).start()
+        _Server(config, desk.jobs).run(sockets=[listener])
+    except SystemExit:
+        return _INTERRUPTED if desk.jobs.were_interrupted else 0
+    finally:
+        listener.close()
+    return 0
