@@ -1,5 +1,5 @@
-"""What the pages have in common that this machine serves: the headers of every answer, by which
-name the browser asked, files, the listener. Knows no page.
+"""What the pages served from this machine have in common: security headers, the check of the host
+name, static files, the listener. Knows no page.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SHARED = ("page.css", "icon.svg")  # beside this module
 
 
 def headers(policy: str = "") -> dict[str, str]:
-    """Scripts and styles come from the server alone, and nobody keeps or frames an answer.
+    """Scripts and styles only from the server; no caching, no framing.
 
-    policy: what a page's Content-Security-Policy says beyond that.
+    policy: additions to the Content-Security-Policy.
     """
     return {
         "Content-Security-Policy": f"{_POLICY}; {policy}" if policy else _POLICY,
@@ -44,7 +44,7 @@ def headers(policy: str = "") -> dict[str, str]:
 
 
 def with_headers(send: Send, wanted: dict[str, str]) -> Send:
-    """Adds those that an answer does not set itself."""
+    """Adds the headers that an answer does not set itself."""
     ours = [(name.lower().encode(), value.encode()) for name, value in wanted.items()]
 
     async def send_more(message) -> None:
@@ -57,8 +57,8 @@ def with_headers(send: Send, wanted: dict[str, str]) -> Send:
 
 
 def own_name(request: Request) -> str:
-    """The name by which the browser asked for this machine; "" for a name that is not its own. A
-    page of somebody else's name that points to 127.0.0.1 reads nothing."""
+    """The host name that the browser used; "" if it is not this machine's own. So a foreign name
+    that points to 127.0.0.1 (DNS rebinding) reads nothing."""
     asked = request.headers.get("host", "").lower()
     name, _, port = asked.rpartition(":")
     name = name if port.isdecimal() and name else asked
@@ -80,7 +80,7 @@ def static(package: str, *names: str) -> Callable[[Request], Response]:
 
 
 def listener(host: str, port: int, option: str) -> socket.socket:
-    """option: what the error begins with. Raises ToolError."""
+    """option: the beginning of the error message. Raises ToolError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -96,7 +96,7 @@ def listener(host: str, port: int, option: str) -> socket.socket:
 
 
 def configuration(app: ASGIApp, most_connections: int, **more) -> uvicorn.Config:
-    """more: of uvicorn."""
+    """more: further options of uvicorn."""
     return uvicorn.Config(
         app,
         loop="asyncio",
@@ -105,6 +105,6 @@ def configuration(app: ASGIApp, most_connections: int, **more) -> uvicorn.Config
         log_level="error",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=2,  # who does not read would stay for ever
+        timeout_graceful_shutdown=2,  # a client that does not read would stay forever
         **more,
     )

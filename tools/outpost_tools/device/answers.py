@@ -1,5 +1,5 @@
-"""Settings that are not whole yet: what is wrong with the newest answer of a person, or with each
-field of a form. The checks and their words are settings_file.check()'s own, which ends at the first
+"""Checks of incomplete settings: what is wrong with the newest answer, or with each field of a
+form. The checks and their messages are those of settings_file.check(), which stops at the first
 fault.
 """
 
@@ -22,7 +22,7 @@ _IN_NETWORK = re.compile(r"entry (\d+): key '(\w+)' (.*)", re.DOTALL)
 
 
 def stand_ins(kind: Kind) -> dict[str, Any]:
-    """For what was not asked for yet, or was answered wrong."""
+    """Values for keys that were not asked for yet, or were answered wrong."""
     found = {"device_id": "board", "broker_host": "broker"}
     return found | ({"wifi_ssid": "network"} if kind.has_wifi else {})
 
@@ -55,8 +55,8 @@ def check(
 
 
 def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
-    """What is wrong with the newest of the answers, that of `key`, as "must be ..."; "" when it
-    does."""
+    """What is wrong with the newest of the answers, that of `key`, as "must be ..."; "" if
+    nothing."""
     if key not in answers and key in (*_NEEDED, "client_key_file"):
         return "is needed"
     try:
@@ -76,14 +76,14 @@ def faults(
     given: dict[str, Any], folder: Path, kind: Kind, ca: bytes | None = None
 ) -> dict[str, str]:
     """{field: what is wrong}. A field is a key, or `sensors.1.scl`, `wifi_networks.0.password`; ""
-    is for what is about none. Empty: settings_file.check() takes the settings."""
+    is for faults of no field. Empty: settings_file.check() accepts the settings."""
     found: dict[str, str] = {}
     left, known = dict(given), stand_ins(kind)
     while text := _first_fault(left, folder, kind, ca):
         key, fault = _at_key(text)
         if (key not in left and key not in known) or key in found:
             return found | {"": text}
-        # what names a key that is at fault follows from that one
+        # a fault that names a faulty key only follows from that one
         if not any(f"'{other}'" in fault for other in found):
             found |= _parts(key, fault, left, folder, kind)
             found.setdefault(key, fault)
@@ -100,13 +100,13 @@ def _first_fault(given: dict[str, Any], folder: Path, kind: Kind, ca: bytes | No
 
 
 def _at_key(text: str) -> tuple[str, str]:
-    """("", text) where it names none."""
+    """("", text) if it names no key."""
     match = _AT_KEY.match(text.removeprefix("unknown "))
     return (match[1], match[2]) if match else ("", text)
 
 
 def _replace(left: dict[str, Any], key: str, known: dict[str, Any]) -> None:
-    """By what is not at fault, so that the next fault shows."""
+    """With a value that has no fault, so that the next fault shows."""
     left.pop(key, None)
     if key == "sensors":
         left.pop("alarms", None)  # which name readings of theirs
@@ -117,7 +117,7 @@ def _replace(left: dict[str, Any], key: str, known: dict[str, Any]) -> None:
 
 
 def _parts(key: str, fault: str, given: dict[str, Any], folder: Path, kind: Kind) -> dict[str, str]:
-    """The fields of a list that are at fault, beside the list itself, which then is not."""
+    """The faulty fields of a list; the list itself then has no fault."""
     if key == "sensors":
         return _of_sensors(given.get("sensors"), folder, kind)
     match = _IN_NETWORK.search(fault) if key == "wifi_networks" else None
@@ -133,7 +133,7 @@ def _of_sensors(sensors: Any, folder: Path, kind: Kind) -> dict[str, str]:
 
 
 def _of_sensor(sensor: Any, folder: Path, kind: Kind) -> dict[str, str]:
-    """By its key, "" for what is about none of them."""
+    """By key; "" for a fault of the whole sensor."""
     found: dict[str, str] = {}
     while text := _first_fault(stand_ins(kind) | {"sensors": [sensor]}, folder, kind, None):
         match = _IN_SENSOR.search(text)
@@ -142,5 +142,5 @@ def _of_sensor(sensor: Any, folder: Path, kind: Kind) -> dict[str, str]:
             return found or {"": _at_key(text)[1]}
         found[match[1]] = match[2]
         rule = rules[match[1]]
-        sensor = sensor | {match[1]: rule if isinstance(rule, str) else rule[0]}  # which does
+        sensor = sensor | {match[1]: rule if isinstance(rule, str) else rule[0]}  # a valid value
     return found

@@ -1,4 +1,4 @@
-"""`outpost setup`: a board is set up in the browser, by the code behind `provision` and `flash`.
+"""`outpost setup`: sets up a board in the browser, with the code behind `provision` and `flash`.
 
     browser → guard.py → app.py → desk.py → device/ (answers, settings_file), broker/ (members)
                                      └→ jobs.py → worker.py, a process → device/flashing.py

@@ -1,4 +1,4 @@
-"""The addresses of the setup page, beneath the path that guard.py lets through.
+"""The addresses of the setup page, below the path that guard.py admits.
 
     GET   /  /static/NAME  /state  /jobs/NUMBER?since=LINE
     POST  /check  /jobs  /load  /save                        JSON both ways
@@ -60,13 +60,13 @@ def _job(desk: Desk, request: Request) -> Response:
         return JSONResponse({"error": "that work is forgotten"}, 404)
     asked = request.query_params.get("since", "0")
     since = int(asked) if asked.isdecimal() and len(asked) < 9 else 0
-    is_running = found.is_running  # before the lines: those of the end are among them
+    is_running = found.is_running  # read before the lines, so that the last ones are not missed
     told = {"task": found.task, "port": found.port, "running": is_running}
     return JSONResponse(told | {"lines": found.lines[since:]})
 
 
 def _posted(act: Callable[[dict[str, Any]], dict[str, Any]]):
-    """An endpoint; `act` may take its time: it runs in a thread."""
+    """An endpoint that runs `act` in a thread, because it may take long."""
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(_answer, act, await request.body())
@@ -89,7 +89,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
     """Raises ToolError."""
     try:
         found = json.loads(body)
-        json.dumps(found, ensure_ascii=False).encode()  # no half characters, by an escape
+        json.dumps(found, ensure_ascii=False).encode()  # refuses lone surrogates
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -63,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after SIGTERM or SIGINT; 130 where that interrupted work on a board. Raises ToolError."""
+    """0 after SIGTERM or SIGINT; 130 if that interrupted work on a board. Raises ToolError."""
     from outpost_tools.common import source_tree
     from outpost_tools.device import kinds
     from outpost_tools.setup import places

@@ -1,6 +1,6 @@
-"""What the page can ask for: what is plugged in, whether settings are right, work on a board, a
-settings file. Knows no HTTP. All that comes from the page is checked here: a kind of board, a port
-and a file only by the names that were offered.
+"""What the page can ask for: what is plugged in, a check of settings, work on a board, a settings
+file. Knows no HTTP. Everything from the page is checked here: it can name only the kinds of boards,
+ports and files that were offered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_FILE = "choose one of the files in {}; put it there first"
 
 
 class Faulty(Exception):
-    """faults: by field, "" for what is about none."""
+    """faults: by field; "" for a fault that belongs to no field."""
 
     def __init__(self, faults: dict[str, str]) -> None:
         super().__init__(faults)
@@ -42,8 +42,8 @@ class Faulty(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Settings that are right. ca: the authority's certificate, of the broker of `outpost run`.
-    notes: what was chosen for who did not say, and who could read a password."""
+    """Settings without a fault. ca: the certificate of the authority, if the broker is that of
+    `outpost run`. notes: defaults that were chosen, and warnings."""
 
     settings: Settings
     ca: bytes | None
@@ -51,7 +51,7 @@ class Checked:
 
 
 class Desk:
-    """kinds: by the name that the page and `--board` have. ports: offered beside those over USB."""
+    """kinds: by their name on the page and for `--board`. ports: offered beside the USB ports."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Desk:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Keys that the broker of `outpost run` says."""
+        """Keys that come from the broker of `outpost run`."""
         return broker_part.KEYS if self.home else ()
 
     # --- What there is ---
@@ -82,7 +82,7 @@ class Desk:
         }
 
     def _ports(self) -> list[dict[str, str]]:
-        """trouble: why the port cannot be used, and what to do; "" when it can."""
+        """trouble: why the port cannot be used, and what to do; "" if it can."""
         found = dict(plugged_in.rows(None))
         listed = found | {port: "as given by --port" for port in self._more_ports}
         return [
@@ -101,7 +101,7 @@ class Desk:
         whole, ca = {key: value for key, value in given.items() if key not in faults}, None
         try:
             whole, ca = self.home.completed(whole) if self.home else (whole, None)
-        except ToolError as error:  # a name that no user may have
+        except ToolError as error:  # the name cannot be that of a user
             faults["device_id"] = str(error)
             whole |= {"device_id": "board", "broker_host": "broker"}
         found = form.at_fields(answers.faults(whole, folder, kind, ca), whole)
@@ -133,7 +133,7 @@ class Desk:
         return {"file": name, "note": " ".join(self._remarks(name, given, shown)), "form": shown}
 
     def _remarks(self, name: str, given: dict[str, Any], shown: dict[str, Any]) -> list[str]:
-        """On a file: what of it is not on the page, and who can read it."""
+        """What the page does not show of a file, and whether others can read it."""
         unused = ", ".join(key for key in given if key in self.left_out)
         drivers = {one.get("driver", "") for one in shown["sensors"]} - {*self.drivers()}
         unknown = {*given} - {*settings_rules()}
@@ -147,7 +147,7 @@ class Desk:
         return [text for text in found if text]
 
     def drivers(self) -> list[str]:
-        """Of sensors, the user's own first."""
+        """The drivers of sensors, the user's own first."""
         own = sensor_drivers.own_names(self.files.folder)
         return [*dict.fromkeys([*own, *sensor_drivers.names()])]
 
@@ -159,7 +159,7 @@ class Desk:
         return {"file": path.name, "saved": f"{path}", "command": self._command(posted, path)}
 
     def _command(self, posted: dict[str, Any], path: Path) -> str:
-        """That goes on from here in a terminal."""
+        """The command that continues from here in a terminal."""
         words = ["outpost", "flash", "--board", str(posted["board"])]
         words += ["--port", str(posted.get("port") or "/dev/ttyACM0"), "--settings", f"{path}"]
         if not self.home:
@@ -191,8 +191,8 @@ class Desk:
         return {"job": self.jobs.start(task, port, order, first).number}
 
     def _checked(self, posted: dict[str, Any] | None, faults: dict[str, str]) -> Checked | None:
-        """posted: None where no settings are needed. faults: those known already. Raises Faulty
-        with all of them, ToolError."""
+        """posted: None if no settings are needed. faults: those already known. Raises Faulty with
+        all of them, ToolError."""
         try:
             checked = self.check(posted) if posted is not None else None
         except Faulty as error:
@@ -204,7 +204,7 @@ class Desk:
     def _order(
         self, task: str, port: str, posted: dict[str, Any], checked: Checked
     ) -> dict[str, Any]:
-        """For worker.py."""
+        """The order for worker.py."""
         return {
             "task": "provision" if task == "provision" else "flash",
             "dry_run": task == "check",
@@ -217,7 +217,7 @@ class Desk:
         }
 
     def _port(self, posted: dict[str, Any]) -> tuple[str, dict[str, str]]:
-        """And what is wrong with it."""
+        """The port, and what is wrong with it."""
         for one in self._ports():
             if one["port"] == posted.get("port"):
                 return one["port"], {"port": one["trouble"]} if one["trouble"] else {}
@@ -231,7 +231,7 @@ def _notes(settings: Settings, given: dict[str, Any]) -> list[str]:
 
 
 def _names(text: str, faults: dict[str, str]) -> bool:
-    """Whether it follows from a key that is at fault."""
+    """Whether the fault only follows from another one."""
     return any(f"'{key}'" in text for key in faults)
 
 

@@ -12,10 +12,10 @@ from outpost_tools.common.words import unit_text
 from outpost_tools.device import sensor_drivers, settings_file
 from outpost_tools.device.sensor_drivers import Driver
 
-AUTOMATIC = "automatic"  # of a choice: nobody said
+AUTOMATIC = "automatic"  # the choice for "not specified"
 _UNITS = {"ohm": "Ω", "uohm": "µΩ", "mv": "mV", "ms": "ms", "s": "s", "m": "m"}
 
-# In the order of the page. What is in none of the three comes under "More settings".
+# In the order of the page. All other keys appear under "More settings".
 WIFI = ("wifi_ssid", "wifi_password", "wifi_networks", "wifi_country")
 BROKER = ("broker_host", "broker_port", "user", "password", "tls", "ca_file")
 BROKER_TLS = ("server_name", "client_cert_file", "client_key_file")
@@ -23,7 +23,7 @@ LISTS = ("sensors", "wifi_networks", "alarms")
 FILES = ("ca_file", "client_cert_file", "client_key_file")
 _FIRST = ("interval_ms", "series", "series_age_s", "encoding", "commands", "update_key",
           "deep_sleep", "connect_every", "wake_limit_ms")  # fmt: skip
-_ALONE = ("device_id", "mode", "alpn")  # the last: no board's MicroPython takes it
+_ALONE = ("device_id", "mode", "alpn")  # alpn: no board's MicroPython supports it
 
 _LABELS = {
     "device_id": "Name, different for each board: A-Z a-z 0-9 _ . -",
@@ -79,7 +79,7 @@ def of_keys(keys: tuple[str, ...]) -> list[Field]:
 
 
 def more() -> list[Field]:
-    """All that has no place of its own; a key that the firmware got lately, too."""
+    """All keys without a place of their own, including those that the firmware gets later."""
     placed = {*WIFI, *BROKER, *BROKER_TLS, *LISTS, *_ALONE}
     rest = [key for key in settings_rules() if key not in placed]
     return of_keys((*_FIRST, *(key for key in rest if key not in _FIRST)))
@@ -111,7 +111,7 @@ def of_driver(driver: Driver) -> list[Field]:
 
 
 def readings(driver: Driver) -> str:
-    """What it measures, for people: `temperature °C, humidity %`."""
+    """What the driver measures, as people read it: `temperature °C, humidity %`."""
     found = [f"{one[0]} {unit_text(one[1])}".strip() for one in driver.readings]
     return ", ".join(one or "a number" for one in found)
 
@@ -130,7 +130,7 @@ def _of_option(driver: Driver, key: str) -> Field:
 
 
 def _number(key: str, value: int) -> str:
-    """An address of a bus is known in hexadecimal."""
+    """In decimal; the address on a bus in hexadecimal, as data sheets have it."""
     return hex(value) if key == "address" else f"{value}"
 
 
@@ -140,5 +140,5 @@ def _with_unit(label: str, key: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """As a form has it, and TOML."""
+    """As in a form and in TOML."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,5 +1,5 @@
-// The form as the server made it: entries are added and removed, what was entered is read, a file
-// is filled in, faults are shown beside their fields. Text goes in as text.
+// The form that the server made: adds and removes entries, reads and fills in the fields, shows
+// faults beside them. Text is inserted as text, never as HTML.
 "use strict";
 
 const $ = id => document.getElementById(id);
@@ -145,7 +145,7 @@ function place(path) {
     fault => !fault.closest(".entry")) || $("general");
 }
 
-// isNow: somebody waits for it, and goes on at the first one.
+// isNow: the user asked for it; the first fault gets the focus.
 function showFaults(faults, isNow) {
   isAsked ||= isNow;
   for (const fault of form.querySelectorAll(".fault")) {

@@ -1,4 +1,4 @@
-"""What the page sends, as settings; and settings, as the page shows them.
+"""Converts what the page sends into settings, and settings into what the page shows.
 
     {"values": {"device_id": "kitchen", "tls": true, "broker_port": "8883", ...},
      "networks": [{"ssid": "Home", "password": "..."}, ...],
@@ -25,15 +25,15 @@ from outpost_tools.device.settings_file import SECRET_KEYS, defaults
 from outpost_tools.setup.fields import AUTOMATIC, LISTS
 
 _NETWORK = ("wifi_ssid", "wifi_password")
-_MOST_ENTRIES = 64  # of a list; the firmware's own limits are told beside the field
+_MOST_ENTRIES = 64  # in a list; the firmware has limits of its own
 BAD = "what came is not what this page sends; load it again"
 
 
 def settings(
     posted: dict[str, Any], kind: Kind, folder: Path, old: dict[str, Any]
 ) -> dict[str, Any]:
-    """folder: with drivers of the user's own. old: of the file whose secrets stay. Raises
-    ToolError for what no page sends."""
+    """folder: contains the user's own drivers. old: the file whose secrets are kept. Raises
+    ToolError if the page cannot have sent this."""
     found = {}
     for key, value in _dict(posted, "values").items():
         if key not in settings_rules() or not isinstance(value, str | bool):
@@ -49,7 +49,7 @@ def settings(
 
 
 def _of_key(key: str, value: str | bool) -> dict[str, Any]:
-    """Nothing where the default is meant."""
+    """Empty if the default is meant."""
     rule = settings_rules()[key]
     kind, default = rule[0], defaults({}).get(key, rule[1])
     if kind is bool and isinstance(value, str):  # of a choice with AUTOMATIC
@@ -69,7 +69,7 @@ def _of_key(key: str, value: str | bool) -> dict[str, Any]:
 
 
 def _networks(posted: list[dict[str, Any]], old: list[dict[str, Any]]) -> dict[str, Any]:
-    """One alone, of which nothing else is said, by the keys for one."""
+    """A single network with nothing but a password uses the keys for one network."""
     found = []
     for entry in posted:
         made = {key: text for key, text in _strings(entry).items() if text}
@@ -83,12 +83,12 @@ def _networks(posted: list[dict[str, Any]], old: list[dict[str, Any]]) -> dict[s
 
 
 def _sensors(posted: dict[str, Any], kind: Kind, folder: Path) -> dict[str, Any]:
-    """Nothing where it is all of the chip's own."""
+    """Empty if all sensors of the chip are chosen, and no others."""
     listed: list[Any] = [*_texts(posted, "own")]
     known = {*sensor_drivers.names(), *sensor_drivers.own_names(folder)}
     for entry in _dicts(posted, "sensors"):
         given = {key: text for key, text in _strings(entry).items() if text}
-        driver = given.get("driver", "")  # names a file: only one that was offered is opened
+        driver = given.get("driver", "")  # it names a file: open only those that were offered
         texts = {"driver", "name"} | (text_keys(driver, folder) if driver in known else set())
         listed.append(
             {key: text if key in texts else number_or_text(text) for key, text in given.items()}
@@ -106,7 +106,7 @@ def _alarms(posted: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _decimal(text: str) -> Any:
-    """A number, or text, which the check refuses."""
+    """A number, or text, which the check will refuse."""
     value = number_or_text(text)
     if isinstance(value, int):
         return value
@@ -116,11 +116,11 @@ def _decimal(text: str) -> Any:
         return text
 
 
-# --- Settings as the page shows them: no secret ---
+# --- Settings as the page shows them, without secrets ---
 
 
 def shown(given: dict[str, Any], kind: Kind) -> dict[str, Any]:
-    """As settings() takes it, the secrets left out and named in `kept`."""
+    """In the form that settings() takes; secrets are left out, and `kept` names them."""
     rules = settings_rules()
     plain = {
         key: value if isinstance(value, bool) and key != "series" else _text(value)
@@ -159,7 +159,7 @@ def has_secret(given: dict[str, Any]) -> bool:
 
 
 def networks_of(given: dict[str, Any]) -> list[dict[str, Any]]:
-    """Of either form."""
+    """The networks, in whichever form the settings have them."""
     listed = given.get("wifi_networks")
     if isinstance(listed, list):
         return [one for one in listed if isinstance(one, dict)]
@@ -168,7 +168,7 @@ def networks_of(given: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def at_fields(faults: dict[str, str], given: dict[str, Any]) -> dict[str, str]:
-    """By the page's fields what answers.faults() has by the settings' keys."""
+    """The faults of answers.faults(), by the fields of the page."""
     listed = given.get("sensors")
     own = sum(isinstance(one, str) for one in listed) if isinstance(listed, list) else 0
     return {_field(key, own): text for key, text in faults.items()}
@@ -217,7 +217,7 @@ def _dicts(posted: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def _strings(entry: dict[str, Any]) -> dict[str, str]:
-    """But for `kept`, which is a number. A password keeps its blanks."""
+    """All but `kept`, which is a number. Passwords keep their blanks."""
     found = {key: value for key, value in entry.items() if key != "kept"}
     if not all(isinstance(value, str) for value in found.values()):
         raise ToolError(BAD)

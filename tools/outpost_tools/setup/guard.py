@@ -1,5 +1,5 @@
-"""Who may ask for the page. It can write to boards and reads settings, and every web page that is
-open in the browser, and every user of this machine, can reach its port.
+"""Decides who may use the page. The page can write to boards and read settings, and every web page
+that is open in the browser, and every user of this machine, can reach its port.
 
 - Only by the name of this machine, with this port: a foreign name that leads here (DNS rebinding)
   is refused.
@@ -29,7 +29,7 @@ _HEADERS = web.headers() | {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 _STRANGER = "open the address that `outpost setup` printed\n"
-# Not a redirect: followed from another site's link it would come without the cookie.
+# Not a redirect: after a link on another site, the browser would not send the cookie with it.
 _ENTRANCE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Outpost, setup</title>'
     '<link rel="icon" href="{path}static/icon.svg">'
@@ -38,7 +38,7 @@ _ENTRANCE = (
 
 
 class Guard:
-    """The application for who may ask. port: on which it is asked; url: the address to print."""
+    """Wraps the application. port: the one that it listens on. url: the address to print."""
 
     def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
@@ -57,7 +57,7 @@ class Guard:
         await (answer or self._app)(scope, receive, web.with_headers(send, _HEADERS))
 
     def _answer(self, request: Request) -> Response | None:
-        """None: the application's."""
+        """None: the application answers."""
         host = request.headers.get("host", "").lower()
         if host not in self._hosts:
             return PlainTextResponse(web.OTHER_NAME, 421)

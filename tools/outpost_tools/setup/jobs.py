@@ -1,5 +1,5 @@
-"""Work on boards, each in a process of its own, one at a time on a port. It goes on whatever
-becomes of the browser, and of us: a board half flashed would be the worse end.
+"""Work on boards, each job in its own process, one at a time on a port. A job continues even if the
+browser or this process ends, because a half-flashed board would be worse.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from outpost_tools.common.visible import visible
 WORKER = [sys.executable, "-m", "outpost_tools.setup.worker"]
 _ENDING_S = 30.0  # until the board's program runs again; a board answers within 10 s
 _STILL = "the board does not answer; what works on it goes on until it gives up, then reset it"
-_MOST_LINES = 2000  # kept of a job
-_KEPT = 20  # jobs that are over
+_MOST_LINES = 2000  # kept for each job
+_KEPT = 20  # finished jobs
 
 Line = dict[str, Any]
 
 
 class Job:
-    """lines: what it said, as worker.py has it. Its process is started at once."""
+    """Starts its process at once. lines: its output, in the form of worker.py."""
 
     def __init__(self, task: str, port: str, order: dict[str, Any], first: list[str]) -> None:
         self.number = secrets.token_hex(4)
@@ -41,7 +41,7 @@ class Job:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=children.tools_environment(PYTHONUNBUFFERED="1"),
-            start_new_session=True,  # Ctrl-C is passed on by us, once
+            start_new_session=True,  # we pass on Ctrl-C, once
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -52,8 +52,8 @@ class Job:
         return not self._is_over
 
     def _tell(self, order: dict[str, Any]) -> None:
-        """By a pipe: passwords stand in no command line and in no file."""
-        with contextlib.suppress(OSError):  # it ended at once, and has said why
+        """By a pipe, so that no password is in a command line or a file."""
+        with contextlib.suppress(OSError):  # it ended at once, and its output says why
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.close()
 
@@ -68,12 +68,12 @@ class Job:
         self._is_over = True
 
     def interrupt(self) -> None:
-        """As Ctrl-C does to `outpost flash`: the board's program starts again."""
+        """Like Ctrl-C during `outpost flash`: the board's program starts again."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is over."""
+        """Whether it has finished."""
         self._reader.join(seconds)
         return self._is_over
 
@@ -82,7 +82,7 @@ class Job:
 
 
 def _line(text: bytes) -> Line:
-    """Of the worker's own form, or what somebody else printed in it."""
+    """A line of the worker, or what a library printed in its process."""
     with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(text)
         if isinstance(found, dict):
@@ -91,7 +91,7 @@ def _line(text: bytes) -> Line:
 
 
 class Jobs:
-    """All of them. For several threads."""
+    """All jobs. Thread-safe."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -106,7 +106,7 @@ class Jobs:
             raise ToolError(f"{port}: work on this board is going on; wait until it is done")
 
     def start(self, task: str, port: str, order: dict[str, Any], first: list[str]) -> Job:
-        """first: lines that it begins with. Raises ToolError."""
+        """first: lines to show before its output. Raises ToolError."""
         with self._lock:
             if self._is_ending:
                 raise ToolError("`outpost setup` is ending")
@@ -125,7 +125,7 @@ class Jobs:
         return next(reversed([*self._jobs.values()]), None)
 
     def end(self) -> None:
-        """Interrupts what is going on, and waits until each board's program runs again."""
+        """Interrupts running jobs, and waits until each board's program runs again."""
         with self._lock:
             self._is_ending = True
         running = [job for job in self._jobs.values() if job.is_running]

@@ -1,4 +1,4 @@
-"""The page: one form, whose fields are those of fields.py, and the templates of what may be added
+"""The page: one form with the fields of fields.py, and templates for the entries that can be added
 to it. All text of others goes through escape(). The script fills in what is plugged in and which
 files there are; no secret is ever on the page but what somebody types.
 """
@@ -280,7 +280,7 @@ def _control(one: Field) -> str:
 
 
 def _note(one: Field) -> str:
-    """Its key, its range, and what an empty field means."""
+    """The key, its range, and the meaning of an empty field."""
     default = one.default if one.kind in ("text", "number") else ""
     parts = [one.limits, f"default {default}" if default else ""]
     text = "; ".join(escape(part) for part in parts if part)

@@ -1,5 +1,5 @@
-"""Where settings files are, and the broker of `outpost run`, whose users are made here as `outpost
-broker add` makes them. The page names a file only by what this lists.
+"""The folder of settings files, and the broker of `outpost run`, for which this makes users as
+`outpost broker add` does. The page can name only the files that are listed here.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _TOML = ".toml"
 
 
 class Exists(ToolError):
-    """A file of that name is there, and nobody said that it may be replaced."""
+    """There is a file of that name, and it was not said that it may be replaced."""
 
 
 class SettingsFolder:
-    """folder: of settings files, of drivers of the user's own and of certificates."""
+    """folder: contains settings files, certificates and the user's own drivers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def names(self) -> list[str]:
-        """Of settings files."""
+        """The names of settings files."""
         return self._listed(_TOML)
 
     def certificates(self) -> list[str]:
@@ -52,7 +52,7 @@ class SettingsFolder:
         return settings_file.parsed(self.folder / name)
 
     def save(self, settings: Settings, left_out: tuple[str, ...], *, replace: bool) -> Path:
-        """By the name of the board; its owner alone may read it. Raises Exists, ToolError."""
+        """Named after the board, and readable only by its owner. Raises Exists, ToolError."""
         path = self.folder / f"{settings.full['device_id']}{_TOML}"
         if path.name.startswith("."):
             raise ToolError("key 'device_id' must not begin with a full stop: a file has its name")
@@ -85,8 +85,8 @@ class HomeBroker:
         self.address = f"{about.hosts[0]}:{about.port}"
 
     def completed(self, given: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """The settings with the broker's part, and the authority's certificate. Makes nothing: the
-        password of a user that is still to be made is none that counts. Raises ToolError."""
+        """The settings with the broker's part, and the authority's certificate. This makes no user:
+        if there is none yet, the password is a placeholder. Raises ToolError."""
         found = self._credentials(str(given.get("device_id", "")))
         return broker_part.with_credentials(given, found, ""), found.ca.encode()
 
@@ -100,6 +100,6 @@ class HomeBroker:
         return self._folder.has("board", name)
 
     def add(self, name: str) -> str:
-        """The board's user and its rights, where it has none yet. What was done. Raises
+        """Makes the board's user and rights if there are none yet. Returns what was done. Raises
         ToolError."""
         return members.add(self._folder, "board", name)

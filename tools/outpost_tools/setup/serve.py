@@ -1,5 +1,5 @@
-"""Listens on this machine alone, until SIGTERM or SIGINT. What works on a board then is interrupted
-as Ctrl-C interrupts `outpost flash`: the board's program starts again before we end.
+"""Listens on this machine only, until SIGTERM or SIGINT. Work on a board is then interrupted as
+Ctrl-C interrupts `outpost flash`: the board's program starts again before we end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from outpost_tools.setup.desk import Desk
 from outpost_tools.setup.guard import Guard
 from outpost_tools.setup.jobs import Jobs
 
-_HOST = "127.0.0.1"  # and never another one: the page writes to boards and knows passwords
+_HOST = "127.0.0.1"  # never another one: the page writes to boards and handles passwords
 _MOST_CONNECTIONS = 50
 _INTERRUPTED = 130  # as of `outpost flash`
 
@@ -37,14 +37,15 @@ class _Server(uvicorn.Server):
 
 
 def serve(desk: Desk, *, opens: bool, say: Callable[[str], None]) -> int:
-    """The exit status. opens: a browser. say: called with the page's address. Raises ToolError."""
+    """Returns the exit status. opens: whether to open a browser. say: gets the address. Raises
+    ToolError."""
     listener = web.listener(_HOST, 0, f"{_HOST}")
     guard = Guard(application(desk), listener.getsockname()[1])
     config = web.configuration(guard, _MOST_CONNECTIONS, lifespan="off")
     exit_on_signals()
     try:
         say(f"setup page: {guard.url} (Ctrl-C ends it)")
-        if opens:  # in a thread: some browsers return when they are closed
+        if opens:  # in a thread: with some browsers, the call returns when they are closed
             threading.Thread(target=webbrowser.open, args=(guard.url,), daemon=True).start()
         _Server(config, desk.jobs).run(sockets=[listener])
     except SystemExit:

@@ -1,4 +1,4 @@
-// The page and its server: what is plugged in, what is checked, files; and what happens when.
+// Talks to the server: what is plugged in, checks, files; and connects the buttons.
 "use strict";
 
 let loaded = ""; // the file whose secrets are used
@@ -102,7 +102,7 @@ async function load() {
   write($("loaded"), `✓ ${answer.file} is loaded. ${answer.note}`);
 }
 
-// --- What happens when ---
+// --- Events ---
 
 // Enter in a field flashes nothing
 form.addEventListener("submit", event => event.preventDefault());

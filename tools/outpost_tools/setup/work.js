@@ -1,4 +1,4 @@
-// Work on a board: started, and told line by line as it goes on.
+// Starts work on a board, and shows its progress line by line.
 "use strict";
 
 const POLL_MS = 300;

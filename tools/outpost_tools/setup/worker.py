@@ -1,6 +1,6 @@
-"""Works on one board, by the functions that `outpost flash` and `outpost provision` use; started by
-jobs.py. The order is one line of JSON on stdin, so that no password is in a command line; what is
-going on comes out line by line, each an object of JSON with one of these:
+"""Works on one board, with the functions of `outpost flash` and `outpost provision`; started by
+jobs.py. The order is one line of JSON on stdin, so that no password is in a command line. Progress
+is written line by line, each a JSON object with one of these:
 
     note            a step that begins          bar, done, total   how far a step is
     row, text, good a result                    kind               of board, that was found there
@@ -28,7 +28,7 @@ from outpost_tools.device.flashing import Report
 from outpost_tools.device.progress import Progress, Show
 
 _BAR_EVERY_S = 0.2
-_OUT = sys.stdout  # also while mpremote's own words are kept off it
+_OUT = sys.stdout  # also while mpremote's output is redirected
 _INTERRUPTED = (
     "interrupted; the board's program was started again. What was on its way is not in use yet: "
     "the same again goes on from there"
@@ -36,13 +36,13 @@ _INTERRUPTED = (
 
 
 def tell(**line: Any) -> None:
-    """Nobody may be there to read it any more: the board comes first."""
+    """Continues if nobody reads it any more: the board comes first."""
     with contextlib.suppress(OSError):
         print(json.dumps(line), file=_OUT, flush=True)
 
 
 class Told(Progress):
-    """As lines of JSON."""
+    """Progress as lines of JSON."""
 
     def emit(self, text: str, elapsed_s: float) -> None:
         tell(note=text, at=round(elapsed_s, 1))
@@ -61,8 +61,8 @@ class Told(Progress):
 
 
 def main() -> int:
-    """The exit status, as of `outpost flash`."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have had it ignore them
+    """Returns the exit status of `outpost flash`."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have set them to be ignored
         signal.signal(number, signal.default_int_handler)
     try:
         order = json.loads(sys.stdin.readline())
@@ -98,7 +98,7 @@ def _work(order: dict[str, Any]) -> Report:
 
 
 def _kind(order: dict[str, Any]) -> Report:
-    """Which of the kinds of boards it is. Raises ToolError."""
+    """Finds out which kind of board it is. Raises ToolError."""
     check_port(order["port"])
     progress = Told()
     progress.note(f"{order['port']}: stopping the board's program, to ask what it is")
