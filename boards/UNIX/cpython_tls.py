@@ -23,7 +23,7 @@ def client_context(settings):
         context.load_verify_locations(cadata=ca.decode() if ca.startswith(b"-----") else ca)
     except (OSError, ValueError):
         raise ValueError(
-            f"settings: key 'ca_file' names '{settings['ca_file']}', which is no certificate"
+            f"settings: key 'ca_file' names '{settings['ca_file']}', which is not a certificate"
         )
     if settings.get("client_cert_file"):
         try:

@@ -89,7 +89,7 @@ def _useless(settings, key):
         + key
         + "' names '"
         + settings[key]
-        + "', which is no "
+        + "', which is not a "
         + what
         + "; make it DER, not PEM"
     )

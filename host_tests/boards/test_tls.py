@@ -334,7 +334,7 @@ def test_a_handshake_without_end_meets_the_deadline_and_nothing_blocks(certifica
         ({"ca_file": "no-such.der"}, "key 'ca_file' names 'no-such.der', which cannot be read"),
         (
             {"ca_file": "settings.json"},
-            "key 'ca_file' names 'settings.json', which is no certificate",
+            "key 'ca_file' names 'settings.json', which is not a certificate",
         ),
         ({"client_cert_file": "x.der"}, "'client_key_file' belong together"),
         (
@@ -343,11 +343,11 @@ def test_a_handshake_without_end_meets_the_deadline_and_nothing_blocks(certifica
         ),
         (
             {"client_cert_file": "CA", "client_key_file": "settings.json"},
-            "'settings.json', which is no key",
+            "'settings.json', which is not a key",
         ),
         (
             {"client_cert_file": "settings.json", "client_key_file": "KEY"},
-            "'settings.json', which is no certificate",
+            "'settings.json', which is not a certificate",
         ),
         ({"tls": False}, "key 'ca_file' needs 'tls': true"),
         ({"tls": "yes"}, "key 'tls' must be true or false"),

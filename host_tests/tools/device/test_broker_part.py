@@ -122,7 +122,10 @@ def test_the_example_for_credentials_is_taken_with_them(fleet, capsys, tmp_path)
 def test_an_authority_that_a_board_cannot_take_is_one_line(fleet, written, tmp_path):
     found = credentials.find(fleet, "board", "kitchen")
     path = tmp_path / "kitchen.json"
-    for ca, says in (("none", "which is no certificate"), (found.ca * 2, "holds 2 certificates")):
+    for ca, says in (
+        ("none", "which is not a certificate"),
+        (found.ca * 2, "holds 2 certificates"),
+    ):
         path.write_text(json.dumps(json.loads(found.text()) | {"ca": ca}))
         path.chmod(0o600)
         with pytest.raises(ToolError, match=f"board.toml: --credentials has .*{says}"):

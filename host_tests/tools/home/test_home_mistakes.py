@@ -80,7 +80,7 @@ def test_a_port_that_gets_free_is_waited_for(taken):
 
 
 def test_a_wrong_address_and_a_port_given_twice_are_told(taken):
-    with pytest.raises(Taken, match=r"192\.0\.2\.77 is no address of this machine"):
+    with pytest.raises(Taken, match=r"192\.0\.2\.77 is not an address of this machine"):
         ports.check([Wanted("the page", "--listen", "192.0.2.77", 8180)])
     port = children.free_port()
     pair = [Wanted(what, f"--{what}", "127.0.0.1", port) for what in ("a", "b")]

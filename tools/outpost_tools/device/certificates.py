@@ -26,7 +26,7 @@ def certificate(data: bytes) -> x509.Certificate:
     except ValueError as error:
         if error.args and str(error.args[0]).startswith("which "):
             raise
-        raise ValueError("which is no certificate; give one in PEM or DER") from None
+        raise ValueError("which is not a certificate; give one in PEM or DER") from None
     if found.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
         raise ValueError(
             f"which expired on {found.not_valid_after_utc:%Y-%m-%d}; give the present one"
@@ -60,7 +60,7 @@ def private_key(data: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
         if is_pem and b"PRIVATE KEY-----" not in data:
             raise ValueError("which holds no private key; give the key") from None
         raise ValueError(
-            "which is no private key; give one in PEM or DER, without a password"
+            "which is not a private key; give one in PEM or DER, without a password"
         ) from None
     if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
         raise ValueError(

@@ -291,7 +291,7 @@ def _test(report: Report, job: Job, board: Board, found: inventory.Inventory) ->
     if job.link_s:
         job.progress.note(f"waiting until the broker lets the board in, at most {job.link_s:g} s")
         is_up, text = selftest.link(
-            board, job.link_s, lambda state: job.progress.note(f"not let in yet: {state}")
+            board, job.link_s, lambda state: job.progress.note(f"not accepted yet: {state}")
         )
         report.add("link", text if is_up else f"failed: {text}", is_up)
         if is_up:

@@ -26,8 +26,8 @@ _ERROR = re.compile(r"E (-?\d+)")
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
-    "TAKEN_OVER": ": another client uses this 'device_id', and the broker gives it to whoever came "
-    "last: give each board its own",
+    "TAKEN_OVER": ": another client uses this 'device_id', and the broker keeps the newest: "
+    "give each board its own",
     "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, "
     "or 'server_name' is not in it",
     "TLS_REFUSED": ": the broker may want 'client_cert_file', or another one",
@@ -290,7 +290,7 @@ def link(
 ) -> tuple[bool, str]:
     """Whether the broker let the board in, and what to report. After outbox().
 
-    show: gets each reason why it is not let in, when it comes up.
+    show: gets each reason why the broker does not accept it, when it comes up.
     """
     since = time.monotonic()
     seen: list[str] = []
@@ -309,7 +309,7 @@ def link(
     hint = _HINTS.get(seen[-1].split()[0], "") if seen else ""
     return (
         False,
-        f"not let in within {limit_s:g} s: {', then '.join(seen) or 'nothing heard'}{hint}",
+        f"not accepted within {limit_s:g} s: {', then '.join(seen) or 'nothing heard'}{hint}",
     )
 
 

@@ -35,7 +35,7 @@ class OwnBroker:
         found = interpreters.find_mosquitto()
         if found is None:
             raise ToolError(
-                "mosquitto is not here: `outpost fetch mosquitto` brings it (no root), or apt "
+                "mosquitto is not installed: `outpost fetch mosquitto` brings it (no root), or apt "
                 "install mosquitto; with a broker of your own give --broker or --credentials"
             )
         self.folder = Folder(path)

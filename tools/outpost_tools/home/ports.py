@@ -71,5 +71,5 @@ def _error(one: Wanted, problem: OSError) -> ToolError:
     if problem.errno in (errno.EACCES, errno.EPERM):
         return ToolError(f"{where}: below 1024 they are for root; {other}")
     if isinstance(problem, socket.gaierror) or problem.errno == errno.EADDRNOTAVAIL:
-        return Taken(f"{where}: {one.host} is no address of this machine; {other}")
+        return Taken(f"{where}: {one.host} is not an address of this machine; {other}")
     return ToolError(f"{where}: {problem.strerror}; {other}")
