@@ -25,7 +25,7 @@ _TIME_69 = b"\x42", b"\x65"  # measurement time, the default: 01000_MT[7:5], 011
 _TIME_31 = b"\x40", b"\x7f"  # the shortest
 _TIME_69_MS = const(181)  # at most 180 according to the technical note
 _TIME_31_MS = const(82)
-_MOST = const(0xFFFF)
+_SATURATED = const(0xFFFF)
 
 
 class Driver:
@@ -38,10 +38,10 @@ class Driver:
 
     def read(self):
         raw = self._measure(_TIME_69, _TIME_69_MS)
-        if raw < _MOST:
+        if raw < _SATURATED:
             return (raw * 5 + 3) // 6  # raw / 1.2
         raw = self._measure(_TIME_31, _TIME_31_MS)
-        if raw == _MOST:
+        if raw == _SATURATED:
             raise ValueError("brighter than 121,556 lx")
         return (raw * 115 + 31) // 62  # raw / 1.2 * 69 / 31
 

@@ -27,8 +27,8 @@ _SHUNT = const(1)
 _BUS = const(2)
 _MEASURE = b"\x3f\x73"  # 32 V, 320 mV, 64 samples of both, once
 _INA219_MS = const(77)  # at most 75.04 according to the data sheet
-_IS_READY = const(2)
-_MOST_SHUNT = const(32_000)  # of 10 uV
+_INA219_IS_READY = const(2)
+_INA219_MOST_SHUNT = const(32_000)  # of 10 uV
 
 
 class Driver:
@@ -42,11 +42,11 @@ class Driver:
         self._bus.writeto_mem(self._address, _CONFIGURATION, _MEASURE)
         time.sleep_ms(_INA219_MS)
         values, bus = self._values, self._register(_BUS)
-        if not bus & _IS_READY:
+        if not bus & _INA219_IS_READY:
             raise OSError("the chip does not finish its measurement")
         shunt = self._register(_SHUNT)
         shunt -= (shunt & 0x8000) << 1
-        if not -_MOST_SHUNT < shunt < _MOST_SHUNT:
+        if not -_INA219_MOST_SHUNT < shunt < _INA219_MOST_SHUNT:
             raise ValueError("the current is beyond the chip's range")
         values[0] = (bus >> 3) * 4
         values[1] = scaled(shunt, 1_000_000, self._shunt_uohm)

@@ -25,15 +25,15 @@ READINGS = (("voltage", "V", -3, 0, 40_960), ("current", "A", -5), ("power", "W"
 _CONFIGURATION = const(0)
 _SHUNT = const(1)
 _BUS = const(2)
-_STATUS = const(6)
+_INA226_STATUS = const(6)
 _MAKER = const(0xFE)
 _DIE = const(0xFF)
 _TEXAS_INSTRUMENTS = const(0x5449)
 _INA226 = const(0x226)
 _MEASURE = b"\x45\x23"  # 16 samples of 1.1 ms of both, once
 _INA226_MS = const(40)  # at most 38.7 according to the data sheet
-_IS_READY = const(8)
-_MOST_SHUNT = const(0x7FFF)  # of 2.5 uV
+_INA226_IS_READY = const(8)
+_INA226_MOST_SHUNT = const(0x7FFF)  # of 2.5 uV
 
 
 class Driver:
@@ -47,11 +47,11 @@ class Driver:
     def read(self):
         self._bus.writeto_mem(self._address, _CONFIGURATION, _MEASURE)
         time.sleep_ms(_INA226_MS)
-        if not self._register(_STATUS) & _IS_READY:
+        if not self._register(_INA226_STATUS) & _INA226_IS_READY:
             raise OSError("the chip does not finish its measurement")
         values, shunt = self._values, self._register(_SHUNT)
         shunt -= (shunt & 0x8000) << 1
-        if not -_MOST_SHUNT < shunt < _MOST_SHUNT:
+        if not -_INA226_MOST_SHUNT < shunt < _INA226_MOST_SHUNT:
             raise ValueError("the current is beyond the chip's range")
         values[0] = self._register(_BUS) * 5 // 4
         values[1] = scaled(shunt, 250_000, self._shunt_uohm)

@@ -20,20 +20,20 @@ KEYS = {
 READINGS = (("co2", "ppm", 0, 1, 10_000),)
 
 _BAUD = const(9600)
-_FRAME_BYTES = const(9)
+_MHZ19_BYTES = const(9)
 _HEAD = b"\xff\x86"
 _READ = b"\xff\x01\x86\x00\x00\x00\x00\x00\x79"
 _SELF_CALIBRATION = {
     "on": b"\xff\x01\x79\xa0\x00\x00\x00\x00\xe6",
     "off": b"\xff\x01\x79\x00\x00\x00\x00\x00\x86",
 }
-_MOST_MS = const(300)
+_MHZ19_MS = const(300)
 
 
 class Driver:
     def __init__(self, options):
         line = uart(options, _BAUD)
-        self._asked = Asked(line, _READ, _HEAD, _FRAME_BYTES, is_good, _MOST_MS)
+        self._asked = Asked(line, _READ, _HEAD, _MHZ19_BYTES, is_good, _MHZ19_MS)
         command = _SELF_CALIBRATION.get(options["self_calibration"])
         if command:
             line.write(command)
@@ -46,7 +46,7 @@ class Driver:
 def is_good(frame):
     """Whether the sum of all bytes but the first is 0 in 8 bits."""
     index, total = 1, 0
-    while index < _FRAME_BYTES:
+    while index < _MHZ19_BYTES:
         total += frame[index]
         index += 1
     return not total & 0xFF

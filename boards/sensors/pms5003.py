@@ -18,12 +18,12 @@ READINGS = (("pm1", "ug/m3", 0), ("pm25", "ug/m3", 0), ("pm10", "ug/m3", 0))
 SETTLE_MS = 30_100
 
 _BAUD = const(9600)
-_FRAME_BYTES = const(32)
+_PMS5003_BYTES = const(32)
 _HEAD = b"\x42\x4d\x00\x1c"  # two start characters, and that 28 bytes follow
 _PASSIVE = b"\x42\x4d\xe1\x00\x00\x01\x70"
 _READ = b"\x42\x4d\xe2\x00\x00\x01\x71"
 _WARM_UP_MS = const(30_000)
-_MOST_MS = const(800)
+_PMS5003_MS = const(800)
 
 
 class Driver:
@@ -31,7 +31,7 @@ class Driver:
 
     def __init__(self, options):
         line = uart(options, _BAUD)
-        self._asked = Asked(line, _READ, _HEAD, _FRAME_BYTES, is_good, _MOST_MS)
+        self._asked = Asked(line, _READ, _HEAD, _PMS5003_BYTES, is_good, _PMS5003_MS)
         self._values = [None, None, None]
         line.write(_PASSIVE)
         self._started_ms = time.ticks_ms()
@@ -53,7 +53,7 @@ class Driver:
 def is_good(frame):
     """Whether its last two bytes are the sum of the others."""
     index, total = 0, 0
-    while index < _FRAME_BYTES - 2:
+    while index < _PMS5003_BYTES - 2:
         total += frame[index]
         index += 1
     return total == frame[index] << 8 | frame[index + 1]

@@ -23,6 +23,13 @@ def exit_on_signals() -> None:
         signal.signal(number, end)
 
 
+def interrupt_on_signals() -> None:
+    """SIGTERM and SIGINT raise KeyboardInterrupt, even if a shell has set them to be ignored. Call
+    it in the main thread."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
+
+
 class Ending:
     """Replaces threading.Event, whose set() must not be called in a signal handler: it takes a
     lock, and deadlocks if the handler interrupts wait(), or the set() of an earlier signal.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from outpost_tools.common import source_tree
+from outpost_tools.common.ending import interrupt_on_signals
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import flashing, kinds, settings_file
 from outpost_tools.device.connection import connected
@@ -62,8 +62,7 @@ class Told(Progress):
 
 def main() -> int:
     """Returns the exit status of `outpost flash`."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # a shell may have set them to be ignored
-        signal.signal(number, signal.default_int_handler)
+    interrupt_on_signals()
     try:
         order = json.loads(sys.stdin.readline())
         report = _kind(order) if order["task"] == "kind" else _work(order)
