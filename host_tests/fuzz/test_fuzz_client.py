@@ -75,7 +75,7 @@ def test_some_thousand_mutated_inputs_give_nothing_unnamed():
 
 @pytest.mark.long
 def test_each_mutant_is_found(capsys):
-    assert hunt_mutants(20_000, 1) == []
+    assert hunt_mutants(40_000, 1) == []
     assert capsys.readouterr().out.count("found after") == len(MUTANTS)
 
 

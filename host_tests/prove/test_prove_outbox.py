@@ -18,6 +18,7 @@ def scope(name: str) -> Scope:
     return next(one for one in SCOPES if one.name == name)
 
 
+@pytest.mark.long
 def test_the_first_format_is_closed_without_a_violation() -> None:
     result = Explorer(scope("first format")).run()
     assert result.closed
@@ -112,6 +113,7 @@ def test_a_broken_series_is_found(name: str) -> None:
     assert found, name
 
 
+@pytest.mark.long
 def test_a_sound_series_is_not_called_broken() -> None:
     assert not explorer(scope("series")).run(FEW).violations
 

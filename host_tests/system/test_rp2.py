@@ -249,6 +249,7 @@ def test_waiting_for_what_does_not_answer_takes_no_heap(scene, missing):
     assert board.chip.resets == []
 
 
+@pytest.mark.long
 def test_a_loop_that_hangs_is_ended_by_the_watchdog(scene):
     board = scene.power_on(scene.boards[-1].image)
     board.run_for(30, lambda: board.feeds > 100)

@@ -217,6 +217,7 @@ def test_old_files_of_ours_go_and_the_users_stay(rig, tmp_path):
     assert not set(ours) & set(found) and set(mine) <= set(found) and rig.is_whole()
 
 
+@pytest.mark.long
 def test_a_flash_ends_an_update_over_the_air_that_is_under_way(rig, tmp_path):
     """Its files would be moved over these, or its old ones back."""
     assert rig.outpost("flash", "--no-link") == 0
@@ -257,6 +258,7 @@ def test_a_program_of_the_users_own_is_not_overwritten(name, rig, tmp_path):
     assert rig.outpost("flash", "--no-link") == 0, "what was flashed is ours"
 
 
+@pytest.mark.long
 def test_what_was_copied_by_hand_from_here_is_ours(rig):
     rig.mpremote("cp", "boards/RIG/board.py", ":")
     rig.mpremote("cp", "firmware/main.py", ":")
@@ -516,6 +518,7 @@ def test_power_cut_at_random_and_repeated(rig):
         assert number < CUTS + 12, "no cut comes before the end"
 
 
+@pytest.mark.long
 def test_what_arrived_before_the_cut_is_not_sent_again(rig):
     rig.mpremote("exec", "1")
     before = rig.image.read_bytes()
@@ -531,6 +534,7 @@ def test_what_arrived_before_the_cut_is_not_sent_again(rig):
     )
 
 
+@pytest.mark.long
 def test_an_old_version_runs_until_the_new_one_has_arrived(rig):
     assert rig.outpost("flash", "--no-link") == 0
     old = rig.wanted()

@@ -41,6 +41,7 @@ ALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_modules_come_with_the_setting_and_stay_with_the_outbox(rig, tmp_path, mosquitto):
     plain = settings_file(rig, mosquitto.port)
     assert rig.outpost("flash", "--settings", plain, "--no-link") == 0, rig.out + rig.err

@@ -127,6 +127,7 @@ def test_a_crash_is_shown_with_its_reason(rig, tmp_path):
     shown_until(tmp_path, [reason], "--port", rig.port, meanwhile=rig.power_cut)
 
 
+@pytest.mark.long
 def test_a_traceback_is_that_of_the_repository_and_its_controls_are_visible(rig, tmp_path):
     """As flash installs it now: file, line and function of the source."""
     flash(rig)
@@ -149,6 +150,7 @@ def test_a_traceback_is_that_of_the_repository_and_its_controls_are_visible(rig,
         assert found.name == function
 
 
+@pytest.mark.long
 def test_looking_tells_fill_and_crash_and_the_program_goes_on(rig, capsys):
     flash(rig)
     rig.mpremote(

@@ -382,6 +382,7 @@ def test_settings_cut_off_are_the_old_ones_or_the_new(rig, folder):
     assert seen == {"rig-1", "me"}
 
 
+@pytest.mark.long
 def test_provision_leaves_the_program_alone(rig, folder):
     assert rig.outpost("flash", "--no-link") == 0
     (folder / "rig.toml").write_text(toml(PLAIN))

@@ -343,6 +343,7 @@ def rig(tmp_path, tree):  # noqa: F811
         yield found
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_on_a_board_they_are_listed_sent_again_by_it_and_given_up(rig, capsys):
     live = ["--live", rig.port]

@@ -98,6 +98,7 @@ def test_after_its_folder_is_gone_the_board_refuses_and_raw_saves_all(rig, capsy
     assert status == 2 and "--raw" in err
 
 
+@pytest.mark.long
 def test_a_sound_board_is_sound_and_its_outbox_is_not_thrown_away(rig, capsys):
     status, out, _ = outbox(capsys, "health", "--live", rig.port)
     assert status == 0 and "room for" in out and "no block" in out

@@ -44,6 +44,7 @@ def device(tables_dir, name=DEVICE) -> dict:
     return next(row for row in rows if row["device"] == name)
 
 
+@pytest.mark.long
 def test_a_number_with_other_contents_is_kept_and_told_whenever_it_comes(spark, tmp_path):
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     mine, other = [said(n, n) for n in range(6)], [said(n, n + 0.5) for n in range(6)]

@@ -55,6 +55,7 @@ def days_of(tables_dir) -> set[str | None]:
     return {one["partition"] for one in files}
 
 
+@pytest.mark.long
 def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spark, tmp_path):
     """`put` receives them on 24 November 2025."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"

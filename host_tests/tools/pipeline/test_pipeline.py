@@ -253,6 +253,7 @@ def test_a_run_without_new_segments_changes_nothing(spark, done):
     assert {path: path.stat().st_mtime_ns for path in tables_dir.rglob("part-*")} == before
 
 
+@pytest.mark.long
 def test_a_batch_whose_commit_was_lost_is_replayed_to_the_same_tables(spark, done):
     log, tables_dir = done
     before = snapshot(tables_dir)
@@ -276,6 +277,7 @@ def test_files_that_no_commit_names_do_not_count(done):
         torn.unlink()
 
 
+@pytest.mark.long
 def test_a_log_of_nothing_but_refused_frames_gives_empty_tables(spark, tmp_path):
     log = Log(tmp_path / "log", SEED)
     log.refuse("board-1", b"", "empty")
