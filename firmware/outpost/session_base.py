@@ -63,10 +63,11 @@ class SessionBase(Reader):
         QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while
         another packet goes out.
         """
-        if topic is not self._topic and not self._is_topic(topic):
-            return _BAD_TOPIC
-        if isinstance(payload, str):  # whose length is not that of its bytes
-            raise TypeError("publish: payload must be bytes")
+        if topic is not self._topic:
+            if isinstance(payload, str):  # its length is not that of its bytes; once: it takes time
+                raise TypeError("publish: payload must be bytes")
+            if not self._is_topic(topic):
+                return _BAD_TOPIC
         if length > len(payload) or length < 0:
             return _BAD_LENGTH
         if (qos > 1 or qos < 0) and qos != self.highest_qos:
