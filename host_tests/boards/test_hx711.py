@@ -1,23 +1,13 @@
 """A scale over an HX711 that keeps time, and resets when an interrupt stretches a clock pulse."""
 
-import gc
 import sys
 import unittest
 
-import micropython
-
 from fake_bus import Installed, Wiring
-from fake_chips import Hx711, readings_of_a_wake
+from fake_chips import Hx711, gross, readings_of_a_wake
 from station.guard import guarded
 
 PINS = {"dout": 16, "sck": 17}
-
-
-def gross(call):
-    gc.collect()
-    before = micropython.mem_total()
-    call()
-    return micropython.mem_total() - before
 
 
 class Scale:

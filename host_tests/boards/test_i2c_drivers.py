@@ -2,14 +2,19 @@
 sheets say they refuse: the sheets' examples, faults, a board that restarts, deep sleep, no heap.
 """
 
-import gc
 import sys
 import unittest
 
-import micropython
-
 from fake_bus import Installed, Wiring
-from fake_chips import Bh1750, Scd4x, ina219, ina226, readings_of_a_wake, with_checksums
+from fake_chips import (
+    Bh1750,
+    Scd4x,
+    gross,
+    ina219,
+    ina226,
+    readings_of_a_wake,
+    with_checksums,
+)
 from station.guard import guarded
 from support.sensor_bus import scaled
 
@@ -20,13 +25,6 @@ EXAMPLE = (0x01F4, 0x6667, 0x5EB9)
 # 12 V, 10 A, 2 milliohms: SBOS448G, 9.2 (of 10 uV and 4 mV), and SBOS547, table 1 (2.5 uV, 1.25 mV)
 INA219 = {"r01": 0x07D0, "r02": 0x5D98}
 INA226 = {"r01": 0x1F40, "r02": 0x2570}
-
-
-def gross(call):
-    gc.collect()
-    before = micropython.mem_total()
-    call()
-    return micropython.mem_total() - before
 
 
 def with_chip(address, chip, wiring):

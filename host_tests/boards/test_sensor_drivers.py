@@ -2,11 +2,8 @@
 one; and no heap where it says so.
 """
 
-import gc
 import sys
 import unittest
-
-import micropython
 
 from fake_bus import (
     HUMIDITY,
@@ -19,18 +16,11 @@ from fake_bus import (
     Wiring,
     bme280,
 )
+from fake_chips import gross, with_checksums
 from station.guard import guarded
 from support.sensor_bus import crc8
 
 BUS = {"scl": 5, "sda": 4}
-
-
-def with_checksums(*words):
-    found = b""
-    for word in words:
-        pair = bytes((word >> 8, word & 255))
-        found += pair + bytes((crc8(pair, 0, 2),))
-    return found
 
 
 def by_the_sheet(raw, words=WORDS, humidity=HUMIDITY):
@@ -420,13 +410,6 @@ class TestHeap(unittest.TestCase):
                 driver = desk.sensor(driver=name, **BUS).open()
                 driver.read()
                 self.assertEqual((name, gross(driver.read)), (name, 0))
-
-
-def gross(call):
-    gc.collect()
-    before = micropython.mem_total()
-    call()
-    return micropython.mem_total() - before
 
 
 if __name__ == "__main__":

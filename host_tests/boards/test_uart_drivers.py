@@ -2,14 +2,11 @@
 sensor that is silent, and a bound on the time; no heap.
 """
 
-import gc
 import sys
 import unittest
 
-import micropython
-
 from fake_bus import Installed, Wiring
-from fake_chips import Serial, readings_of_a_wake
+from fake_chips import Serial, gross, readings_of_a_wake
 from station.guard import guarded
 
 PINS = {"tx": 8, "rx": 9}
@@ -30,13 +27,6 @@ def frame(*words):
 FRAME = frame(3, 5, 6, 2, 300, 0x424D)
 VALUES = [2, 300, 0x424D]
 DONE = b"\x42\x4d\x00\x04\xe1\x00\x01\x74"  # its answer to PASSIVE
-
-
-def gross(call):
-    gc.collect()
-    before = micropython.mem_total()
-    call()
-    return micropython.mem_total() - before
 
 
 class Pms:

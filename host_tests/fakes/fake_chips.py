@@ -5,6 +5,9 @@ They do not allocate once they are constructed, because the tests measure what t
 """
 
 import errno
+import gc
+
+import micropython
 
 from support.sensor_bus import crc8
 
@@ -33,6 +36,14 @@ def readings_of_a_wake(channels, wiring):
 
     deep_sleep._settle(channels, _Waking(wiring), None)
     return [one.read() for one in channels]
+
+
+def gross(call):
+    """Returns the bytes that the call allocates, garbage included. MicroPython only."""
+    gc.collect()
+    before = micropython.mem_total()
+    call()
+    return micropython.mem_total() - before
 
 
 def with_checksums(*words):

@@ -9,16 +9,16 @@ from outpost_tools.common.command_line import add_command
 
 SUMMARY = "set up a board in the browser: Wi-Fi, broker, sensors, firmware"
 _DESCRIPTION = """\
-Serve a page on this machine alone, and open it in the browser. It shows which board is plugged in,
+Serve a page, only on this machine, and open it in the browser. It shows which board is plugged in,
 asks for its name, Wi-Fi, broker and sensors, checks the answers as `outpost provision` does, and
-then installs the firmware and the settings, as `outpost flash` does, or writes the settings alone.
+then installs the firmware and the settings, as `outpost flash` does, or writes only the settings.
 It can save the settings in a TOML file, which the commands in the terminal take, and load one.
 
 With FOLDER, the folder of `outpost run`, the broker is the one in it: the board gets a user and
 rights there, as by `outpost broker add`, and settings files are in FOLDER/boards. Without, the page
 asks for the broker, and settings files are in the current folder.
 
-Only who has the address that is printed can use the page. Closing the browser does not stop work on
+Only someone who has the printed address can use the page. Closing the browser does not stop work on
 a board. Ctrl-C does, as it stops `outpost flash`: the board's program starts again.
 """
 _EXAMPLES = """\

@@ -40,14 +40,14 @@ _LABELS = {
     "server_name": "Name in the broker's certificate, if it is not the address above",
     "client_cert_file": "The board's certificate, if the broker requires one",
     "client_key_file": "Key of the board's certificate",
-    "topic_prefix": "First part of its topics",
+    "topic_prefix": "Topic prefix",
     "keep_alive_s": "Keep alive",
     "level": "MQTT: 4 is 3.1.1, 5 is 5.0, 3 is 3.1",
-    "confirmation": "How the collector's confirmation comes",
+    "confirmation": "How the collector confirms",
     "say_state": "Publish online, offline and asleep",
     "confirm_timeout_ms": "Wait for a confirmation",
     "interval_ms": "Time between measurements; 60000 is a minute",
-    "deep_sleep": "Sleep deeply between measurements, on a battery",
+    "deep_sleep": "Deep sleep between measurements, for a battery",
     "connect_every": "In deep sleep: measurements between connections",
     "wake_limit_ms": "In deep sleep: longest time awake",
     "encoding": "Encoding of messages; cbor takes two thirds of the bytes",
@@ -57,7 +57,7 @@ _LABELS = {
     "update_key": "Key for new firmware over the air (outpost update --new-key)",
     "outbox_blocks": "Blocks of the outbox, of 4,096 bytes; fixed by the first installation",
     "when_full": "When the outbox is full",
-    "ntp_host": "Server that the board asks for the time",
+    "ntp_host": "Time server",
 }
 
 

@@ -4,10 +4,10 @@
 
 const $ = id => document.getElementById(id);
 const form = $("form");
-const OUTSIDE = ["port", "board", "file", "own"]; // fields that are no settings
+const OUTSIDE = ["port", "board", "file", "own"]; // fields that are not settings
 const touched = new Set();
-let isAsked = false; // all faults are shown, also of fields that nobody was at
-let count = 0; // of what was added, for ids
+let isAsked = false; // show all faults, also those of fields that were not touched
+let count = 0; // of added entries, for their ids
 
 function write(element, text) {
   element.textContent = text;
@@ -124,7 +124,7 @@ function put(field, value, kept) {
   const input = control(field), keep = field.querySelector("[data-keep]");
   if (keep) {
     keep.parentElement.hidden = !kept.includes(field.dataset.field);
-    input.type = "password"; // the box that shows it is empty again
+    input.type = "password"; // its "show" box is unchecked again
   }
   if (value === undefined) return;
   if (input.type === "checkbox") input.checked = value === true;

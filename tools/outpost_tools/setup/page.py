@@ -48,7 +48,7 @@ _WIFI = """\
 """
 _SENSORS = """\
 <section aria-labelledby="h-sensors"><h2 id="h-sensors">5. Sensors</h2>
-<fieldset id="own" data-field="own"><legend>Of the chip itself</legend><div id="chips"></div>
+<fieldset id="own" data-field="own"><legend>Built into the board</legend><div id="chips"></div>
 <p class="fault" data-fault="own" hidden></p></fieldset>
 <div class="list" data-list="sensors"></div>
 <p class="fault" data-fault="sensors" hidden></p>

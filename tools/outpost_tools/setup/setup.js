@@ -18,8 +18,8 @@ async function ask(path, body) {
     return isJson ? await answer.json() : {error: (await answer.text()).trim()};
   } catch {
     $("link").dataset.state = "away";
-    $("link").textContent = "✕ outpost setup does not answer: has it ended? Work on a board that " +
-      "was going on is told in its terminal.";
+    $("link").textContent = "✕ outpost setup does not answer. Has it ended? Its terminal shows " +
+      "how work on a board ended.";
     return {error: "outpost setup does not answer"};
   }
 }
@@ -84,8 +84,8 @@ async function save(overwrite) {
     return $("yes").focus();
   }
   if (failed(answer)) return;
-  write($("saved"), `✓ Saved as ${answer.saved}, for you alone to read. In a terminal it goes on ` +
-    `with: ${answer.command}`);
+  const saved = `✓ Saved as ${answer.saved}; only you can read it.`;
+  write($("saved"), `${saved} To continue in a terminal: ${answer.command}`);
   await refresh();
 }
 
@@ -104,7 +104,7 @@ async function load() {
 
 // --- Events ---
 
-// Enter in a field flashes nothing
+// Enter in a field must not flash the board.
 form.addEventListener("submit", event => event.preventDefault());
 form.addEventListener("change", event => {
   const field = event.target.closest(".field, [data-field=own]");

@@ -7,7 +7,7 @@ const DONE = {
   flash: "✓ Done: firmware and settings are on the board, and its first message arrived.",
   provision: "✓ Done: the settings are on the board, and its program was started with them.",
   check: "✓ Checked; nothing was changed on the board.",
-  kind: "✓ The board has said what it is.",
+  kind: "✓ The kind of board is set above.",
 };
 
 async function start(task) {
