@@ -198,15 +198,15 @@ class Client:
         self._stream = None
         self._read = nothing
         self._rx_at = self._rx_end = 0
-        error = self._judge(error)
+        self.last_error = self._reported(error)
         self.session.lost(error)
-        self.last_error = error
         self.failures += error != _OK
         self._since_ms = self.session.now_ms
         self._wait_ms = backoff_ms(self._attempt, self._random() if self._random else 0)
 
-    def _judge(self, error):
-        """Was there progress? Does another client seem to use this client id? The status.
+    def _reported(self, error):
+        """Returns the status for the user: TAKEN_OVER if another client seems to use this client
+        id. It also sets the delay, but is no evidence against a message: the session gets `error`.
 
         A server lets the newest connection have the id, and closes the other one. That client then
         reconnects and takes the id back, and nothing else goes wrong in between."""
@@ -214,8 +214,9 @@ class Client:
         has_progress = session.has_progress()
         if error != _LINK_LOST or (session.now_ms - session._up_ms) & _TICKS >= _SOON_MS:
             self._short = 0
-        elif session.next_send != session.base or getattr(session, "_request_ms", -1) >= 0:
-            self._short += has_progress  # a failing network looks the same
+        elif not session.is_idle():
+            # a failing network looks the same; so does a message that the server does not take
+            self._short += has_progress and not session.suspects
         elif session.state == _CONNECTED:
             self._short += _COUNT_OF_IDLE
         if self._short >= _ENOUGH or error == _TAKEN_OVER:

@@ -3,18 +3,30 @@
 The reason: a broker's PUBACK does not guarantee durability. Measured: mosquitto killed after
 acknowledging 5,000 messages for an absent subscriber lost 1 to 5,000 of them under every setting
 tried. So PUBACK only frees the place in the window. This session receives the collector's
-confirmation, and decides when unconfirmed messages are sent again: after every reconnect, and after
-`timeout_ms` without progress. The time doubles up to 64-fold, so that an absent collector does not
-make a board send indefinitely.
+confirmation, and decides when unconfirmed messages are sent again.
+
+**The law of the replay.** A replay sends all held messages again, from the oldest on. It begins
+when the session has reconnected, and when messages stay unconfirmed for `timeout_ms` (doubled up to
+64-fold, so that an absent collector does not make a board send indefinitely). One that the end of a
+connection cut short goes on where it was, and new messages follow before the next one, so that each
+has its turn, also with a broker that ends the connection on some. None begins while `suspects.py` tests a message.
 
 The confirmation is a retained message on the device's topic, `<stream: 8 hex digits> <seq>`:
 everything up to number seq is durable. One that is stale, foreign, garbled or ahead of what was
-sent is ignored and counted. `queued.py` is for servers without retained messages. Must not know a
-stream or a clock. Allocation: SUBSCRIBE, and construction.
+sent is ignored and counted. `queued.py` is for servers without retained messages.
+
+**The law of the gap.** The collector also says, not retained, what it has beyond the first number
+that it lacks: `<stream> <seq> <first>-<last> ...`. If the broker acknowledged the messages of that
+gap in three replays, and the collector still has later ones and not these, then the broker takes
+them and does not pass them on: rights, or size. They are set aside, marked, and counted in
+`not_passed`; the messages after them are confirmed.
+
+Must not know a stream or a clock. Allocation: SUBSCRIBE, and construction; messages set aside.
 
 Its hooks, in addition to those of `subscribing.py`:
     _on_acknowledged(seq)  PUBACK: the place in the window is free; stands in for `_release`
     _on_confirmation(seq)  a confirmation arrived; -1: a garbled or foreign one
+    _on_beyond(first, last)  what the collector has beyond its first gap
 """
 
 from micropython import const
@@ -33,6 +45,9 @@ _MOST_TIMEOUT_MS = const(86_400_000)
 _QUARTER = const(0x10000000)  # of the ticks: what is measured by them is less than half
 _CONNECTED = const(2)
 _GIVEN_UP = const(255)
+_NONE = const(-1)
+_REPLAYS = const(3)  # that were acknowledged, and did not fill the gap
+_NOT_PASSED = const(8)  # the mark of a message on the shelf
 
 
 def parse_confirmation(buf, at, length, stream):
@@ -40,6 +55,13 @@ def parse_confirmation(buf, at, length, stream):
     if not 10 <= length <= 19 or buf[at + 8] != 0x20 or not _is_stream(buf, at, stream):
         return -1
     return _decimal(buf, at + 9, at + length)
+
+
+def word_end(buf, at, end):
+    """Returns the offset of the next space or hyphen in buf[at:end]; `end`: there is none."""
+    while at < end and buf[at] != 0x20 and buf[at] != 0x2D:
+        at += 1
+    return at
 
 
 def _is_stream(buf, at, stream):
@@ -87,9 +109,15 @@ class DurableSession(SubscribingSession):
         self._factor = 1  # of timeout_ms
         self._progress_ms = 0  # ticks of the connect, or of the last progress
         self._is_reconnected = False  # no replay has begun since the connect
+        self._replay_end = _NONE  # of the last replay
         self._is_held_up = False  # the retained confirmation may still come
         self._is_waiting = False  # a replay is due: no new message is sent before it
         self._hold_ms = 0  # for how long it is held up, in ms from the connect
+        # The gap: its first message, and the one after its last; the first after what the collector
+        # has beyond it; replays that did not fill it; the last of them.
+        self._gap_seq = self._gap_end = self._beyond_end = _NONE
+        self._gap_replays = self._gap_replay = 0
+        self.not_passed = 0  # counter: messages that the broker took and did not pass on
         self.maybe_sent = outbox.next_seq
         self._release = self._on_acknowledged  # only a confirmation releases
 
@@ -99,7 +127,10 @@ class DurableSession(SubscribingSession):
         SubscribingSession._on_connected(self)
         if self._code() != _GIVEN_UP:  # else the connection would end on it again
             self.subscribe(self.topic, self.confirmation_qos)
-        self._is_reconnected = self._is_waiting = True
+        # A replay is complete when a message after it was acknowledged, if there is one.
+        is_complete = self.base >= min(self._replay_end + 1, self.outbox.next_seq)
+        self._is_reconnected = is_complete  # else it goes on
+        self._is_waiting = True
         self._is_held_up = self.outbox.oldest_seq < self._after_sent()
         self._hold_ms = _HOLD_MS
         self._progress_ms = self.now_ms
@@ -109,9 +140,18 @@ class DurableSession(SubscribingSession):
     def _on_message(self):
         if not self.is_on(self.topic):
             return SubscribingSession._on_message(self)
-        at, length, stream = self.payload_at, self.payload_length, self.outbox.stream
-        self._on_confirmation(parse_confirmation(self.buffer, at, length, stream))
+        at, end = self.payload_at, self.payload_at + self.payload_length
+        after = word_end(self.buffer, at + 10, end)  # a hyphen there belongs to -1
+        self._on_confirmation(parse_confirmation(self.buffer, at, after - at, self.outbox.stream))
+        if after < end and _is_stream(self.buffer, at, self.outbox.stream):
+            end = word_end(self.buffer, after + 1, end)
+            self._on_beyond(_decimal(self.buffer, after + 1, end), self._number_after(end))
         return True
+
+    def _number_after(self, at):
+        """Returns the number at buffer[at + 1:]; -1: none is there."""
+        end = word_end(self.buffer, at + 1, self.payload_at + self.payload_length)
+        return _decimal(self.buffer, at + 1, end)
 
     def _after_sent(self):
         """No message with this number or a higher one was ever sent."""
@@ -145,6 +185,37 @@ class DurableSession(SubscribingSession):
         if through >= self.outbox.oldest_seq:
             self.outbox.discard_through(through)
 
+    # --- What the broker does not pass on ---
+
+    def _on_beyond(self, first, last):
+        """The collector has first..last beyond its first gap. The next gap's turn comes when this
+        one is closed."""
+        gap_seq = max(self.through + 1, self.outbox.oldest_seq)
+        if not gap_seq < first <= last < self._after_sent() or first >= self.base:
+            return
+        if gap_seq != self._gap_seq:
+            self._gap_seq, self._gap_replays, self._gap_replay = gap_seq, 0, self.replays
+        self._gap_end, self._beyond_end = first, last + 1
+        if self._gap_replay != self.replays:
+            self._gap_replay = self.replays
+            self._gap_replays += 1
+
+    def _close_gap(self):
+        """Set aside one message of the gap. When there is none, those after it are confirmed."""
+        oldest = self.outbox.oldest_seq
+        if oldest < self._gap_end:
+            if oldest >= self.base or not self._load_suspects():
+                return
+            if self.suspects.refuse(oldest, _NOT_PASSED):  # no room: the rest goes on
+                self._gap_replays = 0
+                return
+            self.not_passed += 1
+            self.outbox.discard(oldest)
+        else:
+            through, self._beyond_end = self._beyond_end - 1, _NONE
+            self._gap_replays = 0
+            self._on_confirmation(through)
+
     # --- Retransmission ---
 
     def _start_message(self):
@@ -165,6 +236,8 @@ class DurableSession(SubscribingSession):
             self._is_waiting = is_due or self._is_held_up
             if is_due and self.high <= self.base:
                 self._replay()
+            elif self._gap_replays >= _REPLAYS:
+                self._close_gap()
         return SubscribingSession._on_tick(self)
 
     def _is_replay_due(self):
@@ -174,6 +247,8 @@ class DurableSession(SubscribingSession):
         if self._is_held_up and silent_ms < self._hold(silent_ms):
             return False
         self._is_held_up = False
+        if self.suspects and self.suspects.is_testing():
+            return False
         if self._is_reconnected:
             return True
         return silent_ms >= self.timeout_ms * self._factor and self.outbox.oldest_seq < self.base
@@ -203,5 +278,6 @@ class DurableSession(SubscribingSession):
         self._is_reconnected = self._is_waiting = False
         self._progress_ms = self.now_ms
         self._exchanged = max(self._exchanged, self.base)
+        self._replay_end = self.base
         self._restart_window(oldest)
         self.high = self.base

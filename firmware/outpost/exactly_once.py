@@ -139,11 +139,15 @@ class ExactlyOnceSession(SubscribingSession):
             index -= 1
             is_unread = outbox.shelf().load(index)
             if is_unread or packets.packet_id_of(outbox.shelf().seq) == self.aside_id:
-                self.suspects.begin_at(index)
+                self.suspects.shelved().begin_at(index)
                 return True
         return index > 0
 
     # --- Out ---
+
+    def has_received(self, seq):
+        self._follow_window()
+        return self._released >> (seq & 15) & 1 > 0
 
     def _start_message(self):
         """Not while the note cannot be written: a reset would forget a PUBREL sent now."""

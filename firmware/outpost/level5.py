@@ -31,7 +31,6 @@ _OFFLINE = const(-4)
 _BAD_QOS = const(-8)
 _BAD_RETAIN = const(-14)
 _PROTOCOL_ERROR = const(-20)
-_LINK_LOST = const(-23)
 _TAKEN_OVER = const(-26)
 _SERVER_LEFT = const(-28)
 _MOVED = const(-29)
@@ -48,7 +47,6 @@ _FIRSTS = b"\x20\x40\x50\x62\x70\x90\xb0\xd0\xe0\xf0"  # known packet types othe
 # Reason codes:
 _OF_PUBACK = b"\x00\x10\x80\x83\x87\x90\x91\x97\x99"
 _OF_PUBREL = b"\x00\x92"
-_FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # these refuse one message permanently
 _COME_LATER = b"\x88\x89\x8b\x8e\x97\x9c\x9d\x9f"  # of DISCONNECT: the next attempts wait longer
 
 
@@ -123,14 +121,11 @@ class Level5(Refusals):
         return not (self._left and self._left in _COME_LATER) and self._base.has_progress(self)
 
     def lost(self, error):
-        """If DISCONNECT names a message's fault, `suspects.py` finds out which message it is. The
-        clocks are read here too, because without a network nothing else reads them."""
+        """The clocks are read here too, because without a network nothing else reads them."""
         if self.expiry:
             self.expiry.look(self.now_ms)
         if self._pause_ms >= 0:
             self._pauses()
-        if error == _SERVER_LEFT and self._left in _FOR_GOOD:
-            error = _LINK_LOST
         self._base.lost(self, error)
 
     def leave(self):
@@ -189,7 +184,8 @@ class Level5(Refusals):
         self._barred = (6, 4, 0)[get(0x24, 2)] | (not get(0x25, 1))
         self.keep_alive_s = get(0x13, self._keep_alive_s)
         self._alias_most = min(get(0x22, 0), len(self._aliases))
-        self._known = self._denied = 0
+        self._known = 0
+        self._end_denied()
         if 0x12 in self.server:
             self._take_id(self.server[0x12])
         if not self._is_always_clean:
@@ -242,7 +238,7 @@ class Level5(Refusals):
 
     def _start_message(self):
         """The base composes PUBLISH as for 3.1.1, which has its flags and identifier."""
-        if self._fault or (self._pause_ms >= 0 and self._pauses()):
+        if self._fault:
             return False
         if not self._base._start_message(self):
             return False
@@ -263,7 +259,7 @@ class Level5(Refusals):
         if data is self.tx and data[0] >> 4 == 3:
             length = self.outbox.topic_length + self.outbox.payload_length
             if data[0] & self._barred or length > self._most_bytes:
-                self.suspects.denies(self.suspects._packet_id)
+                self.suspects.shelved().bar()
                 return
             if self.expiry:
                 self.expiry.renew()

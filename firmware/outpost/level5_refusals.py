@@ -36,19 +36,22 @@ class Refusals:
         return False
 
     def _pause(self):
-        """Send nothing for a while: 1 s, doubled while nothing is acknowledged in between."""
+        """Refused messages wait: 1 s, doubled while nothing is acknowledged in between."""
         if self._pause_ms < 0 or not self._pause_s:
             is_again = self.acknowledged == self._pause_acked and self._pause_s
             self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S) if is_again else 1
             self._pause_acked = self.acknowledged
             self._pause_ms = self.now_ms
 
+    def is_paused(self, seq):
+        return self._denied >> (seq & 15) & 1 > 0
+
     def _refuse(self, seq, code):
-        """The server refused message seq, permanently or for now."""
+        """The server refused message seq, permanently or for now: `suspects.py` judges it. Unless
+        it is set aside, it waits, and starts another exchange; the others go on."""
         self.reason = code
         self.denied += 1
-        is_aside = code in _FOR_GOOD and self._load_suspects()
-        if not is_aside or self.suspects.refuse(seq) != _OK:
+        if not (self._load_suspects() and self.suspects.on_refused(seq, code in _FOR_GOOD)):
             self._denied |= 1 << (seq & 15)
             self._pause()
         if self.on_refused:
@@ -72,19 +75,36 @@ class Refusals:
         return place if place < end and not self._acked >> place & 1 else -1
 
     def _resend_denied(self):
-        """Once all in flight have their answer, those that failed begin a new exchange."""
+        """Once all in flight have their answer and the pause is over, those that failed begin a new
+        exchange. `suspects.py` chooses what goes out while it tests messages."""
+        is_testing = self.suspects and self.suspects.is_testing()
+        if not is_testing and not self._is_all_answered():
+            return
+        if not is_testing:
+            self._exchange_ms = self.now_ms  # nothing is overdue
+        if self._pause_ms >= 0 and self._pauses():
+            return
+        self._end_denied()
+        if not is_testing:
+            self._exchanged = max(self._exchanged, self.next_send)
+            if self.high <= self.next_send:
+                self.high = self.base
+            self.next_send = self.base
+
+    def _end_denied(self):
+        """The messages that were refused may go out again, each as a new exchange."""
+        self._anew |= self._denied
+        self._anew_end = max(self._anew_end, self.high)
+        self._denied = 0
+
+    def _is_all_answered(self):
+        """True when no message in flight awaits its acknowledgement."""
         seq = self.base
         while seq < self.next_send:
             if not (self._denied >> (seq & 15) | self._acked >> seq - self.base) & 1:
-                return
+                return False
             seq += 1
-        self._anew |= self._denied
-        self._anew_end = max(self._anew_end, seq)
-        self._denied = 0
-        self._exchanged = max(self._exchanged, seq)
-        if self.high <= seq:
-            self.high = self.base
-        self.next_send = self.base
+        return True
 
     def _begin_anew(self, seq):
         """A message that was refused starts a new exchange, without DUP [MQTT-4.3.2-2], whatever

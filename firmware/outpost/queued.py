@@ -6,7 +6,7 @@ session. So the board cannot look anything up after a connect: what was queued a
 and if the server has lost the session, nothing does. The board then sends its oldest held message
 again, alone, which every collector answers by confirming everything that it has. So even after
 hours of messages that were confirmed to nobody, only one goes twice. If no answer comes within
-1.5 s, the others follow.
+1.5 s, the others follow. If the connection ends before, the next message asks.
 
 A class of its own, so that boards with retained confirmations do not pay. Must not know a stream or
 a clock. Allocation: as `durable.py`. Its hooks are those of `durable.py`.
@@ -31,8 +31,9 @@ class QueuedSession(DurableSession):
         self._asked_seq = _NONE  # the message sent alone; those after it wait for the answer
 
     def _on_connected(self):
-        self._asked_seq = _NONE
+        was_asking = self._asked_seq >= 0
         DurableSession._on_connected(self)
+        self._asked_seq = self.base if was_asking and not self._is_reconnected else _NONE
 
     def _on_confirmation(self, seq):
         DurableSession._on_confirmation(self, seq)
@@ -60,6 +61,7 @@ class QueuedSession(DurableSession):
     def _is_replay_due(self):
         """Not before the message that went alone was answered, or had time to be."""
         if self._asked_seq >= 0:
+            self._is_held_up = False
             if elapsed_ms(self.now_ms, self._progress_ms) < _ANSWER_MS:
                 return False
             self._asked_seq = _NONE

@@ -34,7 +34,10 @@ class RamShelf:
         return _OK
 
     def has(self, seq):
-        return any([held[0] == seq for held in self._held])
+        for held in self._held:
+            if held[0] == seq:
+                return True
+        return False
 
     def load(self, index):
         outbox = self._outbox

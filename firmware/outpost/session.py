@@ -29,7 +29,7 @@ two messages in flight share one. Allocation: construction only.
 from micropython import const
 
 from outpost.memory import put_publish, unload
-from outpost.session_base import SessionBase, elapsed_ms
+from outpost.session_base import SessionBase, elapsed_ms, is_of_server  # noqa: F401
 
 _CLOSED = const(0)
 _CONNECTING = const(1)
@@ -47,6 +47,7 @@ _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # checked every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, besides those in flight
 _LIVED_MS = const(30_000)
+_PATIENCE = const(-3)
 
 
 class Session(SessionBase):
@@ -75,6 +76,7 @@ class Session(SessionBase):
     """
 
     highest_qos = 1
+    aside_id = 0  # identifier of a message set aside, from PUBREC to PUBCOMP (QoS 2)
     # Found in this class, they cost one look-up less.
     settle, _overdue, _see = SessionBase.settle, SessionBase._overdue, SessionBase._see
     _waited, _publish_now = SessionBase._waited, SessionBase._publish_now
@@ -152,10 +154,15 @@ class Session(SessionBase):
             return True
         return self.acknowledged != self._acked_before
 
+    def is_idle(self):
+        """True when the server owes no answer except to a PINGREQ. Valid until lost() returns."""
+        if self.suspects and self.suspects.is_retrying():
+            return False
+        return self.next_send == self.base and not self.is_asking()
+
     def lost(self, error):
-        """The stream is gone, or did not open. error: the status that ended it. LINK_LOST: the peer
-        or the network ended it; TAKEN_OVER: the peer did, and no message is the reason; OK:
-        close(); any other: this side did, or the link could not open it."""
+        """The stream is gone, or did not open. error: the status that ended it, as it is: OK is
+        close()."""
         if self.state == _CONNECTED:
             self._offline_ms = self.now_ms
             self._on_lost(error)
@@ -169,6 +176,32 @@ class Session(SessionBase):
             return False
         self._start(b"\xe0\x00", 2)
         return True
+
+    # --- What `suspects.py` asks and does ---
+
+    def is_pinging(self):
+        """True while PINGREQ awaits its answer."""
+        return self._awaited_ms >= 0
+
+    def is_asking(self):
+        """True while SUBSCRIBE or UNSUBSCRIBE awaits its answer."""
+        return False
+
+    def has_received(self, seq):
+        """True when the server has message seq, and must not get it again (QoS 2)."""
+        return False
+
+    def is_paused(self, seq):
+        """True while message seq may not go out, because the server refused it (MQTT 5.0)."""
+        return False
+
+    def go_to(self, seq):
+        """Send message seq next, alone. Nothing is in flight."""
+        self.next_send = seq
+
+    def be_patient(self):
+        """The next suspicion takes five ends in a row."""
+        self._ends = _PATIENCE
 
     # --- Packets to the server ---
 
@@ -262,12 +295,12 @@ class Session(SessionBase):
     # --- Hooks ---
 
     def _on_connack(self):
-        """CONNACK (3.2): flags 0 or 1, then the return code; with a refusal the flags are 0."""
+        """CONNACK (3.2): flags 0 or 1, then the return code."""
         flags, code = self.buffer[0], self.buffer[1]
-        if self.first != 0x20 or self.length != 2 or flags > 1 or (code and flags):
+        if self.first != 0x20 or self.length != 2 or flags > 1:
             return _PROTOCOL_ERROR
         self.return_code = code
-        if code:
+        if code:  # the flags should be 0 then; mosquitto above its max_keepalive sends 1
             return _REFUSED
         self.session_present = flags == 1
         self.state = _CONNECTED
@@ -292,8 +325,8 @@ class Session(SessionBase):
         if self.suspects:
             self.window = self.suspects.on_tick()
             if self.suspects.is_over():
+                self.suspects.unload()
                 self.suspects = None
-                unload("outpost.suspects")
             if self.out_end:
                 return True
         keep_ms = self.keep_alive_s * 750
@@ -335,6 +368,8 @@ class Session(SessionBase):
         else:
             self.base = seq + 1
         self.acknowledged += 1
+        if self.suspects:
+            self.window = self.suspects.on_acknowledged(seq)
         self._release(seq)
         if seq & 15 == 15 and self.outbox.unsaved() >= _SAVE_COUNT:
             self.outbox.save_state()

@@ -29,14 +29,20 @@ _OFFLINE = const(-4)
 _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
 _BAD_LENGTH = const(-9)
-_LINK_LOST = const(-23)
-_NO_ANSWER = const(-25)
+# Bit -status: the server or the path ended the connection (PROTOCOL_ERROR, TIMED_OUT, LINK_LOST,
+# NO_ANSWER, TAKEN_OVER, SERVER_LEFT, MOVED), not this side.
+_OF_SERVER = const(0x36D00000)
 
 
 def elapsed_ms(now_ms, since_ms):
     """Milliseconds from since to now, even across a wrap; 0 if `since` is later (up to 6 days)."""
     passed = (now_ms - since_ms) & _TICKS
     return passed if passed < _HALF else 0
+
+
+def is_of_server(error):
+    """True when the server or the path ended the connection, or did not answer; not this side."""
+    return -32 < error < 0 and _OF_SERVER >> -error & 1 > 0
 
 
 class SessionBase(Reader):
@@ -52,7 +58,8 @@ class SessionBase(Reader):
         self._acked_seen = 0  # `acknowledged` at the last tick
         self._rested_seq = self._rested_ms = 0  # the last outbox.oldest_seq, and since which ticks
         self.suspects = None  # a Suspects, while messages are suspected, or aside
-        self._ends = 0  # connections that the peer ended on messages, see _on_lost()
+        self._ends = 0  # connections in a row that ended with this message as the oldest in flight
+        self._ended_seq = -1
 
     # --- Publish ---
 
@@ -98,7 +105,7 @@ class SessionBase(Reader):
     def _publish_now(self, topic, payload, length):
         if self.state != _CONNECTED:
             return _OFFLINE
-        if self.out_end:
+        if self.out_end or (self.suspects and self.suspects.is_testing()):
             return _BUSY
         if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for that
             return _TOO_BIG
@@ -193,19 +200,19 @@ class SessionBase(Reader):
     # --- Messages that the server does not take ---
 
     def _on_lost(self, error):
-        """Was a message the reason? Two ends in a row suggest it, or one while messages are aside.
-        Then `suspects.py` finds out."""
-        if error == _NO_ANSWER and self._acked:
-            error = _LINK_LOST  # the server acknowledged later messages, and never the oldest
-        if self.suspects:
-            ends = self.suspects.on_lost(error)
-            if ends is not None:
-                self._ends = ends
-                return
-        if error != _LINK_LOST or self.acknowledged != self._acked_before:
+        """Was a message the reason? The second end in a row with the same one as the oldest in
+        flight suggests it, or the first while messages are aside. Then `suspects.py` judges."""
+        is_end = is_of_server(error)
+        if self.suspects and self.suspects.on_lost(error, is_end):
+            return
+        if self._ended_seq != self.base:
+            self._ended_seq = self.base
             self._ends = min(self._ends, 0)
-        is_taken = getattr(self, "_released", 0) >> (self.base & 15) & 1  # QoS 2: PUBREC came
-        if error == _LINK_LOST and self.next_send != self.base and not is_taken:
+        # What the server has (QoS 2) cannot be set aside: only others can gain by a trial.
+        is_reason = self.next_send != self.base and (
+            not self.has_received(self.base) or self.outbox.next_seq > self.base + 1
+        )
+        if is_end and is_reason:
             self._ends += 1
             if self._ends > (0 if self.outbox.aside else 1) and self._load_suspects():
                 self.suspects.begin()

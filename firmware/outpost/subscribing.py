@@ -20,15 +20,13 @@ from micropython import const
 from outpost import packets
 from outpost.memory import unload
 from outpost.reader import is_topic
-from outpost.session import Session
+from outpost.session import Session, is_of_server
 
 _OK = const(0)
 _BUSY = const(-3)
 _BAD_TOPIC = const(-6)
 _BAD_QOS = const(-8)
 _PROTOCOL_ERROR = const(-20)
-_LINK_LOST = const(-23)
-_TAKEN_OVER = const(-26)
 _CONNECTED = const(2)
 _UNANSWERED = const(-1)
 _ANSWER_BYTES = const(4)
@@ -214,11 +212,15 @@ class SubscribingSession(Session):
             self._request_ms = self.now_ms
         return self._is_request_due
 
+    def is_asking(self):
+        return len(self._requested) > 0
+
     def _on_lost(self, error):
-        """If messages are in flight as well, they may be the reason."""
+        """If messages are in flight as well, they may be the reason; but not for a request that
+        was not answered in time."""
+        is_late = self._waited(self._request_ms) >= _ANSWER * self.response_ms
         Session._on_lost(self, error)
-        is_peer = error == _LINK_LOST or error == _TAKEN_OVER  # the second is a guess
-        if is_peer and self._requested and self.next_send == self.base:
+        if self._requested and (is_late or self.next_send == self.base) and is_of_server(error):
             self._on_vain_request()
 
     def _on_vain_request(self):

@@ -1,113 +1,132 @@
-"""Finds the message that the server does not accept. It is set aside, the others go on, and it is
-tried again alone. Loaded when connections end on messages, or messages are aside; unloaded when all
-is well.
+"""The verdict on messages that the server does not take. Loaded when connections end on messages,
+or messages are refused or aside; unloaded when all is well.
 
-**Suspicion.** The peer ended two connections in a row while a PUBLISH was in flight and nothing was
-acknowledged (one, while messages are aside). Either a message is the reason, or the network is bad.
-A control on each of the next connections, which sends no message, distinguishes the two:
+**The law of progress.** Against any server that acknowledges the messages that it takes, and
+answers the others with anything else (close, reset, DISCONNECT, a refusing acknowledgement,
+garbage, silence), each message that it takes is acknowledged within 5 r + 5 connections, where r
+others come before it, in whatever order and mixture, while the shelf has room; from the fifth in a
+row, each costs up to 26. When the shelf has no room, `status` says so, and the rest flows as far as
+the window allows. A network that fails at random sets nothing aside.
 
-    CONNACK   PINGREQ, PINGRESP ... PINGREQ, PINGRESP   PUBLISH of the oldest, alone
+This module alone decides. How a connection ended is reported elsewhere (status, reason code,
+TAKEN_OVER) and sets the delay before the next one; it never counts for or against a message.
+
+**Suspicion** begins when two connections in a row ended with the same oldest message in flight
+(one, while messages are aside). Until every message that had been in flight is acknowledged or set
+aside, each connection then begins with a control, and messages go out one at a time:
+
+    CONNACK   PINGREQ, PINGRESP ... PINGREQ, PINGRESP   PUBLISH, alone
     |------ control: older than the one that ended ------|-- trial --|
 
+- The message is acknowledged: its count ends. The next one goes out.
 - The connection ends in the control: the reason is the network, or a server that ends every
-  connection. The suspicion is dropped, and the next one takes five ends in a row (four, while
-  messages are aside).
-- The peer ends it in the trial, after any of that PUBLISH went out and before its acknowledgement:
-  evidence. The third in a row for the same message sets it aside.
-- PUBACK: this message is fine. The next one that had been in flight goes out, alone. After the last
-  of them the suspicion is over.
-- Our own deadline (TIMED_OUT, NO_ANSWER) or another client with our id (TAKEN_OVER) is no
-  evidence, and counting restarts. But NO_ANSWER is evidence if the server acknowledged later
-  messages: then it answers, but not this one.
-A message whose topic is invalid for any server is set aside without trials.
+  connection. Suspicion ends, and the next one takes five ends in a row.
+- The server ends it in the trial: this counts for the message, which has the next trial too.
+- No acknowledgement comes in time: the next message has its trial. The silence counts if a later
+  message was acknowledged, or once another one is, or when the whole window has been silent.
+- A refusal for now (MQTT 5.0) counts as well, also outside of a trial; the others go on.
 
-So a network that ends connections at some age, or by chance, must end three in a row in the round
-trip of the same PUBLISH, and none of them in the control, which is longer.
+At a count of three, or at once if its topic is invalid or the refusal is permanent, the message is
+set aside. After four in a row without an acknowledgement, it takes 6, 12, 24 (`status` BLOCKED), or
+a server that takes nothing would empty the outbox onto the shelf. A message that cannot be set
+aside (the shelf is full; its QoS 2 exchange awaits PUBCOMP) lets the others go first, and then has
+a trial a minute. QoS 0 is BUSY while only the message on trial may end the connection.
 
-**A server that takes nothing** must not empty the outbox onto the shelf. After four messages in a
-row were set aside, no other is until one is acknowledged, and `status` is BLOCKED.
-
-**Retry.** One minute after a message was set aside, it goes out again: a PINGREQ is answered, the
-window runs empty, and it goes out alone. After PUBACK it leaves the shelf, and the next one
-follows. If no answer comes or the connection ends, the next one follows a minute later; after each
-round over the shelf that time doubles, up to a day. The others wait for one exchange at most. A
-message of QoS 2 that the server has (PUBREC) is in the session's note before PUBREL goes out
-(`exactly_once.py`) until it has left the shelf. After a power cut in between it continues with
-PUBREL, and arrives once.
+So each connection acknowledges a message, or counts for exactly one, or lets another have its turn.
+`retry.py` sends messages of the shelf again; what happens to them counts for no message.
 
 Must not know a stream, a clock, or where the shelf is (`ram_outbox.py` has the contract).
-Allocation: construction; a message that is set aside.
+Allocation: construction; a count that begins; a message that is set aside.
 """
 
 from micropython import const
 
 from outpost import packets
-from outpost.memory import put_publish
+from outpost.memory import unload
 from outpost.reader import is_topic
 from outpost.session import elapsed_ms
 
 _OK = const(0)
 _FULL = const(-1)
-_LINK_LOST = const(-23)
-_MOST_IN_FLIGHT = const(16)
+_TIMED_OUT = const(-22)
+_NO_ANSWER = const(-25)
 _BLOCKED = const(-27)
-_CALM = const(0)  # nothing is suspected; the shelf may have messages
+_MOST_IN_FLIGHT = const(16)
+_CALM = const(0)  # nothing is suspected; messages may have counts, or be aside
 _CONTROL = const(1)
 _TRIAL = const(2)
-_PINGED = const(3)  # PINGREQ is out: a message of the shelf is due
-_HOLD = const(4)  # the window runs empty for it
-_AGAIN = const(5)  # it went out
-_RECEIVED = const(6)  # its PUBREC came
-_RELEASED = const(7)  # its PUBREL went out
-_ENDS = const(3)  # this many are evidence enough
+_NONE = const(-1)
+_ENOUGH_ENDS = const(3)
 _IN_A_ROW = const(4)
-_PATIENCE = const(-3)
+_MOST_DOUBLINGS = const(2)
 _CONTROL_MS = const(10_000)  # at most
-_MOST_MINUTES = const(1440)  # a day
 _MINUTE_MS = const(60_000)
 
 
 class Suspects:
-    """A part of its session: reads the session's fields, and decides its window."""
+    """A part of its session: reads the session's fields, and decides its window. status: OK, or why
+    a message is not set aside: BLOCKED, or what the shelf's put() returned."""
 
     def __init__(self, session):
         self._session = session
         self._full = session.window
         self._state = _CALM
-        # One by one:
-        self._until = 0  # messages before this one are suspected
-        self._seq = self._ends = 0  # the last one on which a connection ended, and how often
-        self._age_ms = 0  # of the connection that ended
-        self._pinged_ms = -1  # age of this connection when PINGREQ went out; -1: not yet
+        self.status = _OK
+        self._shelved = None  # a Retry, while messages are aside
+        self._counts = {}  # number of a message: how much evidence there is against it
+        self._silent = []  # numbers of messages that were not acknowledged in time
+        self._proved = []  # of them, those for which the silence counts
         self._in_a_row = 0  # messages set aside since the last acknowledgement
-        self._acknowledged = session.acknowledged
-        self.status = _OK  # of the last message that should be set aside, or BLOCKED
-        # Again:
-        self._index = 0  # of the next message on the shelf
-        self._minutes = 1  # until it is due
-        self._since_ms = session.now_ms  # counted from these ticks
-        self._packet_id = 0
+        # The trials:
+        self._until = 0  # messages before this one are suspected
+        self._seq = _NONE  # the message that has its trial
+        self._turn = 0  # the next trial is for this one, or the first after it
+        self._age_ms = 0  # of the connection that ended
+        self._pinged_ms = _NONE  # age of this connection when PINGREQ went out; -1: not yet
+        self._tried_ms = session.now_ms  # ticks at which the last trial began
 
     def is_over(self):
-        return self._state == _CALM and not self._session.outbox.aside
+        return self._state == _CALM and not self._counts and not self._session.outbox.aside
+
+    def is_testing(self):
+        """True while nothing but the message on trial may end the connection."""
+        if self._state == _CONTROL:
+            return True
+        return self._state == _TRIAL and self._seq >= 0 and not self._is_late()
+
+    def is_retrying(self):
+        """True while a message of the shelf is out."""
+        return self._shelved is not None and self._shelved.is_out()
+
+    def shelved(self):
+        """Returns the Retry, which sends messages of the shelf again."""
+        if not self._shelved:
+            from outpost.retry import Retry
+
+            self._shelved = Retry(self._session)
+        return self._shelved
 
     def begin(self):
         """Suspect the messages that were in flight."""
         self._until = self._session.high
-        self._ends = 0
+        self._counts.clear()
+        self._silent.clear()
+        self._proved.clear()
+        self._turn = self._session.base
         self._take_age()
         self._state = _CONTROL
 
-    def refuse(self, seq) -> int:
-        """Set message seq aside, which the server says it will never accept. Returns a status."""
+    def refuse(self, seq, mark=0) -> int:
+        """Set message seq aside. Returns a status. mark: see the shelf's put()."""
         outbox = self._session.outbox
         try:
-            self.status = outbox.shelf().put(seq)
+            self.status = outbox.shelf().put(seq, mark)
+            if self.status == _OK:
+                self.shelved().added()
         except (ImportError, MemoryError):
             self.status = _FULL
         if self.status == _OK:
-            if outbox.aside == 1:
-                self._wait(1)
+            self._counts.pop(seq, 0)
             self.pass_over(seq)
         return self.status
 
@@ -124,102 +143,138 @@ class Suspects:
 
     def retry(self):
         """Make the next message of the shelf due now."""
-        self._minutes = 0
+        self.shelved().hurry()
 
     def set_window(self, window):
         """The session's window, while nothing is suspected."""
         self._full = window
 
-    def denies(self, packet_id):
-        """The server (MQTT 5.0) refused a message. True if it is the message of the shelf that went
-        out again, which is then postponed."""
-        if self._state < _AGAIN or packet_id != self._packet_id:
-            return False
-        self._state = _CALM
-        self._postpone()
-        return True
-
     # --- Events of the session ---
 
     def on_connected(self):
-        self._pinged_ms = -1
-        if elapsed_ms(self._since_ms, self._session.now_ms):  # 6 days ago, beyond the ticks' range
-            self._minutes = 0
+        self._pinged_ms = _NONE
+        self._seq = _NONE
+        if self._state == _TRIAL:
+            self._state = _CONTROL
         try:
             if self._session.outbox.lent:
                 self._session.outbox.shelf().tidy()
+            if self._session.outbox.aside:
+                self.shelved().on_connected()
         except (ImportError, MemoryError):
             pass  # the next connection is early enough
-        if self._state == _TRIAL:
-            self._state = _CONTROL
 
-    def on_lost(self, error):
-        """The connection ended. Returns the count from which SessionBase._on_lost() continues;
-        None: this end says nothing about what was suspected."""
-        state = self._state
-        if state == _CALM:
-            return None
-        if state > _TRIAL:
+    def on_lost(self, error, is_end):
+        """The connection ended. is_end: the server ended it, or did not answer. True: this end is
+        judged; False: it may begin a suspicion."""
+        if self._state == _CALM:
+            return self._shelved is not None and self._shelved.on_lost()
+        is_control, self._state = self._state == _CONTROL, _CONTROL
+        if not is_end or self._session.is_asking():  # or it ended on SUBSCRIBE
+            return True
+        if is_control:
             self._state = _CALM
-            if state < _AGAIN:
-                return None
-            self._postpone()
-        elif state == _CONTROL or not self._is_out():
-            if not self._is_asking():  # else it ended on SUBSCRIBE
-                self._state = _CALM
-                return _PATIENCE
-        elif error != _LINK_LOST:
-            self._ends = 0
-        else:
-            self._take_evidence(self._session.base)
-        return 0
+            self._session.be_patient()
+        elif self._is_out():
+            self._take_age()
+            self._judge(error)
+        return True
 
-    def on_tick(self):
-        """Returns the session's window from now on."""
-        session = self._session
-        outbox = session.outbox
-        if session.acknowledged != self._acknowledged:
-            self._acknowledged = session.acknowledged
-            self._in_a_row = self.status = 0
-        oldest = outbox.oldest_seq
-        if outbox.aside and oldest < session.base and outbox.shelf().has(oldest):
-            outbox.discard(oldest)  # collector mode: no confirmation will come for it
-        if self._state == _CONTROL and self._is_proved():
-            self._state = _TRIAL
-            self._check_topic()
-        if self._state == _TRIAL and max(session.base, oldest) >= self._until:
-            self._state = _CALM
-        if self._state == _CONTROL:
-            return 0
-        return 1 if self._state == _TRIAL else self._look_at_shelf()
+    def on_acknowledged(self, seq):
+        """Message seq is acknowledged. Returns the session's window."""
+        self._counts.pop(seq, 0)
+        if seq in self._silent:
+            self._silent.remove(seq)
+        self._proved.extend(self._silent)  # the server acknowledges others
+        self._silent.clear()
+        if self._in_a_row >= _IN_A_ROW:
+            self.retry()
+        self._in_a_row = 0
+        self.status = _OK
+        if seq == self._seq:
+            self._seq = _NONE
+        return 0 if self._state == _TRIAL else self._session.window
+
+    def on_refused(self, seq, is_final):
+        """The server (MQTT 5.0) refused message seq, permanently or for now. True: it is set
+        aside."""
+        if seq == self._seq:
+            self._pass(seq)
+        is_aside = self.refuse(seq) == _OK if is_final else self._count(seq)
+        if is_aside:
+            self.shelved().ended(packets.packet_id_of(seq))
+        return is_aside
 
     def takes(self, first, packet_id):
         """True when this acknowledgement is for the message of the shelf that went out again."""
-        if self._state < _AGAIN or packet_id != self._packet_id:
-            return False
-        session = self._session
-        if first == 0x50:
-            session.note_aside(packet_id)
-            self._state = _RECEIVED
-            self._since_ms = session.now_ms
-            return True
-        if first == 0x70 and self._state != _RELEASED:
-            return False
-        self._state = _CALM
-        session.outbox.save_state()  # or a power cut could bring it back to the ring
-        if session.outbox.shelf().release(self._index) != _OK:
-            self._postpone()
-            return True
-        if first == 0x70:
-            session.note_aside(0)
-        if self._index >= session.outbox.aside:
-            self._index = 0
-        self._wait(0)
-        return True
+        return self._shelved is not None and self._shelved.takes(first, packet_id)
 
-    def begin_at(self, index):
-        """Make message `index` of the shelf the next one."""
-        self._index = index
+    def denies(self, packet_id):
+        """True when this refusal (MQTT 5.0) is."""
+        return self._shelved is not None and self._shelved.denies(packet_id)
+
+    def on_tick(self):
+        """Returns the session's window from now on."""
+        self._drop()
+        if self._proved:
+            self._count(self._proved.pop())
+        if self._state == _CONTROL and self._is_proved():
+            self._state = _TRIAL
+        if self._state == _TRIAL:
+            return self._try_next()
+        if self._state == _CONTROL:
+            return 0
+        return self.shelved().on_tick(self._full) if self._session.outbox.aside else self._full
+
+    # --- Evidence ---
+
+    def _judge(self, error):
+        """The connection ended in the trial of message _seq."""
+        seq = self._turn = self._seq
+        if error != _TIMED_OUT and error != _NO_ANSWER and not self._is_late():
+            self._count(seq)
+            return
+        self._pass(seq)
+        has_later = self._session._acked >> max(seq - self._session.base, 0)
+        if has_later or len(self._silent) == _MOST_IN_FLIGHT:  # or each has had its turn
+            self._count(seq)
+        elif seq not in self._silent:
+            self._silent.append(seq)
+
+    def _needed(self):
+        if self._in_a_row < _IN_A_ROW:
+            return _ENOUGH_ENDS
+        return 2 * _ENOUGH_ENDS << min(self._in_a_row - _IN_A_ROW, _MOST_DOUBLINGS)
+
+    def _count(self, seq):
+        """One more against message seq. True when it was set aside."""
+        count = self._counts[seq] = self._counts.get(seq, 0) + 1
+        if count < self._needed():
+            if self._in_a_row >= _IN_A_ROW:
+                self.status = _BLOCKED
+            return False
+        if not self._session.has_received(seq) and self.refuse(seq) == _OK:
+            self._in_a_row += 1
+            return True
+        self._pass(seq)
+        return False
+
+    def _pass(self, seq):
+        """Others have their turn before message seq."""
+        self._turn = seq + 1
+        self._seq = _NONE
+
+    def _drop(self):
+        """Forget a message that was released without an acknowledgement, and release one that is
+        aside: in collector mode, no confirmation will come for it."""
+        outbox = self._session.outbox
+        oldest = outbox.oldest_seq
+        for seq in self._counts:
+            if seq < oldest:
+                del self._counts[seq]
+                break
+        if outbox.aside and oldest < self._session.base and outbox.shelf().has(oldest):
+            outbox.discard(oldest)
 
     # --- One by one ---
 
@@ -230,18 +285,14 @@ class Suspects:
         """Milliseconds since CONNACK."""
         return elapsed_ms(self._session.now_ms, self._session._up_ms)
 
-    def _is_asking(self):
-        """True while SUBSCRIBE or UNSUBSCRIBE awaits its answer."""
-        return bool(getattr(self._session, "_requested", False))
-
-    def _is_waiting(self):
-        """True while PINGREQ awaits its answer."""
-        return self._session._awaited_ms >= 0
+    def _is_late(self):
+        """True when the message on trial went out long ago."""
+        return elapsed_ms(self._session.now_ms, self._tried_ms) >= self._session.response_ms
 
     def _is_out(self):
-        """True when some of the PUBLISH of the oldest message went out."""
+        """True when some of the message on trial went out."""
         session = self._session
-        if session.next_send == session.base:
+        if self._seq < 0 or session.next_send <= self._seq:
             return False
         return not session.out_end or session.out_at > 0 or session.out is not session.tx
 
@@ -249,7 +300,9 @@ class Suspects:
         """True when the control has passed: this connection, on which nothing was published, has
         outlived the one that ended, and then PINGREQ was answered."""
         session = self._session
-        if self._is_waiting() or self._is_asking():
+        if session.is_asking():
+            return False
+        if session.is_pinging():
             return False
         if self._pinged_ms >= self._age_ms:
             return True
@@ -259,113 +312,63 @@ class Suspects:
             session.start_ping()
         return False
 
-    def _check_topic(self):
-        """Check the topic of the oldest message, which another firmware may have stored."""
-        outbox, seq = self._session.outbox, self._session.base
-        if outbox.load(seq) == _OK and outbox.loaded_seq == seq:
-            at = outbox.topic_at
-            if not outbox.topic_length or not is_topic(outbox.buffer, at, at + outbox.topic_length):
-                self.refuse(seq)
-
-    def _take_evidence(self, seq):
-        if self._seq != seq:
-            self._seq = seq
-            self._ends = 0
-        self._ends += 1
-        self._take_age()
-        self._state = _CONTROL
-        if self._ends < _ENDS or getattr(self._session, "_released", 0) >> (seq & 15) & 1:
-            return  # QoS 2: the server has it
-        if self._in_a_row >= _IN_A_ROW:
-            self.status = _BLOCKED
-        elif self.refuse(seq) == _OK:
-            self._in_a_row += 1
-
-    # --- Again ---
-
-    def _received_id(self):
-        """Identifier of the message that awaits PUBCOMP after its PUBREC; 0: there is none."""
-        return getattr(self._session, "aside_id", 0)
-
-    def _wait(self, minutes):
-        self._minutes = minutes
-        self._since_ms = self._session.now_ms
-
-    def _postpone(self):
-        """The message was refused or not answered. If the server has it, it stays the next one."""
-        if self._packet_id and self._packet_id == self._received_id():
-            self._wait(max(self._minutes, 1))
-            return
-        self._index += 1
-        if self._index < self._session.outbox.aside:
-            self._wait(self._minutes)
-        else:
-            self._index = 0
-            self._wait(min(max(2 * self._minutes, 1), _MOST_MINUTES))
-
-    def _look_at_shelf(self):
-        """Send the message that is due, when nothing else is in flight. Returns the window."""
-        state = self._state
-        waited_ms = elapsed_ms(self._session.now_ms, self._since_ms)
-        if state == _CALM:
-            if self._session.outbox.aside and waited_ms >= self._minutes * _MINUTE_MS:
-                self._state = _PINGED
-                self._session.start_ping()
-            return self._full
-        if state == _PINGED and self._is_waiting():
-            return self._full
-        if state < _AGAIN:
-            self._state = _HOLD
-            self._send_alone()
-        elif waited_ms >= self._session.response_ms:
+    def _try_next(self):
+        """Choose the message that has its trial, unless one is out. Returns the window."""
+        session = self._session
+        if max(session.base, session.outbox.oldest_seq) >= self._until:
             self._state = _CALM
-            self._postpone()
             return self._full
-        elif state == _RECEIVED and not self._session.out_end:
-            self._send_release()
-        return 0
+        if not self._is_held(self._seq):
+            self._seq = self._choose()
+            session.go_to(self._seq if self._seq >= 0 else session.base)
+            if self._seq >= 0:
+                self._tried_ms = session.now_ms
+        return self._seq - session.base + 1 if self._seq >= 0 else 0
 
-    def _send_alone(self):
+    def _choose(self):
+        """Returns the number of the message whose turn it is; -1: none may go out now."""
         session = self._session
-        if session.next_send == session.base and not self._is_asking() and not session.out_end:
-            self._send()
+        end = min(max(session.high, session.base) + 1, session.outbox.next_seq)
+        end = min(end, session.base + _MOST_IN_FLIGHT)
+        seq = self._turn
+        for _ in range(_MOST_IN_FLIGHT):
+            if not session.base <= seq < end:
+                seq = session.base
+            if self._may_go(seq):
+                return seq
+            seq += 1
+        return _NONE
 
-    def _send(self):
-        """Send PUBLISH of the shelf's message, with its old identifier: if an exchange of QoS 2 was
-        cut, the server takes any PUBLISH with that identifier for that message."""
+    def _may_go(self, seq):
+        """True when message seq may have its trial. One that could not be set aside waits."""
         session = self._session
-        outbox = session.outbox
-        if outbox.shelf().load(self._index) != _OK:
-            self._state, self._packet_id = _CALM, 0
-            self._postpone()
-            return
-        length = outbox.topic_length + outbox.payload_length
-        if session.in_flight and not session.in_flight.has_room(length):
-            return
-        self._packet_id = packets.packet_id_of(outbox.shelf().seq)
-        self._since_ms = session.now_ms
-        if self._packet_id == self._received_id():
-            self._state = _RECEIVED
-            return
-        self._state = _AGAIN
-        session._start(session.tx, self._put(session, outbox))
+        if not self._is_held(seq) or session.is_paused(seq):
+            return False
+        is_stuck = self._counts.get(seq, 0) >= self._needed()
+        if is_stuck and elapsed_ms(session.now_ms, self._tried_ms) < _MINUTE_MS:
+            return False
+        return not self._is_invalid(seq)
 
-    def _put(self, session, outbox):
-        """Compose PUBLISH in tx. Returns its length."""
-        first = outbox.flags >> 3 & 0x06
-        if first == 4 and session.highest_qos < 2:
-            first = 2
-        first |= 0x30 | outbox.flags >> 6 | self._packet_id << 8
-        return put_publish(
-            session.tx, first, outbox.buffer, outbox.topic_at,
-            outbox.topic_length, outbox.payload_length,
-        )  # fmt: skip
+    def _is_held(self, seq):
+        """True when message seq is in the window, and neither acknowledged nor aside."""
+        session = self._session
+        place = seq - session.base
+        if not 0 <= place < _MOST_IN_FLIGHT or session._acked >> place & 1:
+            return False
+        return not session.outbox.aside or not session.outbox.shelf().has(seq)
 
-    def _send_release(self):
-        """Send PUBREL: the server has the QoS 2 message of the shelf, and the note records that."""
-        if not (self._session._is_noted or self._session._save()):
-            return
-        tx = self._session.tx
-        end = packets.put_header(tx, 0x62, 2)
-        self._session._start(tx, packets.put_u16(tx, end, self._packet_id))
-        self._state = _RELEASED
+    def _is_invalid(self, seq):
+        """True when message seq is gone; or when no server takes its topic, which another firmware
+        may have stored: then it is set aside."""
+        outbox = self._session.outbox
+        if outbox.load(seq) != _OK or outbox.loaded_seq != seq:
+            return seq != self._session.base  # the session moves on to the next one that is there
+        at = outbox.topic_at
+        if outbox.topic_length and is_topic(outbox.buffer, at, at + outbox.topic_length):
+            return False
+        return self.refuse(seq) == _OK
+
+    def unload(self):
+        """All is well: the session forgets this object."""
+        unload("outpost.retry")
+        unload("outpost.suspects")

@@ -110,7 +110,7 @@ class Model:
     def _connack(self, first: int, body: bytes) -> int:
         one = self.connection
         assert one
-        if first != 0x20 or len(body) != 2 or body[0] > 1 or (body[0] and body[1]):
+        if first != 0x20 or len(body) != 2 or body[0] > 1:
             return PROTOCOL_ERROR
         if body[1]:
             return REFUSED

@@ -5,11 +5,11 @@
 from mutant_changes import Mutant
 
 MODULES = (
-    "client", "connect_packet", "in_flight", "queued", "suspects", "streaming", "ram_outbox",
+    "client", "connect_packet", "in_flight", "queued", "retry", "suspects", "streaming", "ram_outbox",
     "ram_shelf", "topics", "series_bits",
 )  # fmt: skip
 TESTS = (
-    "test_client", "test_suspects", "test_suspects_again", "test_in_flight", "test_queued",
+    "test_client", "test_suspects", "test_retry", "test_in_flight", "test_queued",
     "test_streaming", "test_connection_life", "test_defects", "test_outbox_contract",
     "test_session_house", "test_conformance_client", "test_scripted_server", "test_series_bits",
     "test_packets",

@@ -357,7 +357,7 @@ class TestReasonCodes(unittest.TestCase):
         """It was withdrawn after it, and there is no room to set it aside: it never went out."""
         bench = Bench5("broker").publish(b"1")
         self.assertEqual(bench.client.publish(TOPIC, bytes(90), 90), status.OK)
-        bench.outbox.shelf().put = lambda seq: status.FULL
+        bench.outbox.shelf().put = lambda seq, mark: status.FULL
         bench.connect(connack(b"\x27\x00\x00\x00\x40"))
         self.assertEqual(with_dup(bench), [(b"1", False)])
         bench.say(ack(0x40, 1, 0x97))
@@ -373,7 +373,9 @@ class TestReasonCodes(unittest.TestCase):
         self.assertEqual([one[3] for one in sent(bench)], [b"1"])
 
     def test_the_pause_doubles(self):
+        """While the message cannot be set aside."""
         bench = connected(keep_alive_s=0).publish(b"x")
+        bench.outbox.shelf().put = lambda seq, mark: status.FULL
         sent(bench)
         for wait_s in (1, 2, 4, 8, 16, 32, 64, 64):
             bench.say(ack(0x40, 1, 0x97), 1)

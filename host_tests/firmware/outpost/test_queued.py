@@ -105,12 +105,13 @@ class TestQueuedConfirmations(unittest.TestCase):
         self.assertTrue(bench.client.is_drained())
 
     def test_a_link_that_breaks_before_the_answer_asks_again(self):
+        """With the next message: a broker may end the connection on one of them each time."""
         bench = held(*[b"%d" % n for n in range(4)])
-        for _ in range(3):
+        for n in range(3):
             bench.drop()
             bench.connect(CONNACK)
-            self.assertEqual(bench.sent(4), [(1, False, b"0")])
-            bench.say(puback(1))
+            self.assertEqual(bench.sent(4), [(n + 1, False, b"%d" % n)])
+            bench.say(puback(n + 1))
         bench.say(queued(3, 1), 20)
         self.assertTrue(bench.client.is_drained())
 

@@ -197,11 +197,10 @@ class TestConnack(unittest.TestCase):
                 (outcome(bench, first), bench.session.return_code), ((False, status.REFUSED), code)
             )
 
-    def test_reserved_flags_and_session_present_with_a_refusal_are_protocol_errors(self):
+    def test_reserved_flags_are_protocol_errors(self):
         for data in (
             b"\x20\x02\x02\x00",
             b"\x20\x02\xff\x00",
-            b"\x20\x02\x01\x05",
             b"\x21\x02\x00\x00",
             b"\x20\x03\x00\x00\x00",
         ):

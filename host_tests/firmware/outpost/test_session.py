@@ -97,9 +97,15 @@ class TestConnection(unittest.TestCase):
             self.assertEqual(say(one, b"\x20\x02\x00" + bytes([code])), status.REFUSED)
             self.assertEqual((one.return_code, one.connects), (code, 0))
 
+    def test_a_refusal_with_session_present_is_one_too(self):
+        """L7: mosquitto above its max_keepalive."""
+        one = opened()
+        self.assertEqual(say(one, b"\x20\x02\x01\x02"), status.REFUSED)
+        self.assertEqual((one.return_code, one.connects, one.session_present), (2, 0, False))
+
     def test_anything_but_a_sound_connack_first_is_a_protocol_error(self):
         unsound = (
-            b"\x20\x02\x02\x00", b"\x20\x02\x01\x01", b"\x20\x03\x00\x00\x00", b"\x20\x00",
+            b"\x20\x02\x02\x00", b"\x20\x03\x00\x00\x00", b"\x20\x00",
             b"\x20\x01\x00", b"\xd0\x00", b"\x40\x02\x00\x01", b"\x21\x02\x00\x00",
             b"\x30\x04\x00\x01ab",
         )  # fmt: skip

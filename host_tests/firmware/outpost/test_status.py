@@ -18,6 +18,7 @@ HOMONYMS = {
         "session.py": "bytes of a PUBLISH beside topic and payload; in outbox.py, of a record",
         "in_flight.py": "as session.py",
     },
+    "_MARK": {"pinning.py": "of a file; in shelf.py, of a message"},
     "_MOST_BYTES": {"dns.py": "of a DNS answer; in ram_outbox.py, of a message"},
     "_CONNECT_MS": {"socket_link.py": "the simulator's TCP; a board waits longer"},
     "_FIRST_WAIT_MS": {"ntp.py": "between questions; in client.py, between connections"},

@@ -149,10 +149,12 @@ class TestVainRequests(unittest.TestCase):
             self.assertEqual(one.filters[0][2], -1)
 
     def test_ends_that_count(self):
-        """The peer's, on a request, while no message is out."""
+        """The server's, on a request, while no message is out. L2: by DISCONNECT, too."""
         for error, messages, is_asked, counts in (
             (status.LINK_LOST, 0, True, True), (status.TAKEN_OVER, 0, True, True),
-            (status.TIMED_OUT, 0, True, False), (status.OK, 0, True, False),
+            (status.SERVER_LEFT, 0, True, True), (status.MOVED, 0, True, True),
+            (status.TIMED_OUT, 0, True, True), (status.OK, 0, True, False),
+            (status.STORAGE, 0, True, False), (status.SERVER_LEFT, 1, True, False),
             (status.LINK_LOST, 1, True, False), (status.TAKEN_OVER, 1, True, False),
             (status.LINK_LOST, 0, False, False),
         ):  # fmt: skip
