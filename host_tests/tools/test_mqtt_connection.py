@@ -202,12 +202,14 @@ def test_a_server_that_is_silent_after_connect_is_left(capsys):
     server.close()
 
 
-def test_publish_all_is_qos_0_retained_with_any_length():
+def test_publish_all_is_qos_0_with_any_length_and_retained_unless_told():
     sent = []
     client = Client(mqtt.CallbackAPIVersion.VERSION2)
     client._packet_queue = lambda _kind, data, *_: sent.append(bytes(data))
     client.publish_all([(b"t", b"x" * 10), (b"t", b"y" * 20_000)])
     assert sent == [b"\x31\x0d\0\1t" + b"x" * 10 + b"\x31\xa3\x9c\x01\0\1t" + b"y" * 20_000]
+    client.publish_all([(b"t", b"z")], retain=False)
+    assert sent[1:] == [b"\x30\x04\0\1tz"]
 
 
 def test_bad_certificates_are_named(tmp_path):

@@ -144,15 +144,17 @@ class Link(Connection):
         if self.connected and batch.connection == self._connection:
             self._client.ack_all(batch.packet_ids)
 
-    def publish(self, messages: list[tuple[str, bytes]]) -> None:
-        """Publish (topic, payload) pairs, retained. Only while connected.
+    def publish(self, messages: list[tuple[str, bytes]], *, retain: bool = True) -> None:
+        """Publish (topic, payload) pairs. Only while connected.
 
         QoS 0, without an answer for each: messages are lost only with the connection, and after
-        each new one everything is published again (`fresh`). Queued: QoS 1, 20 in flight, and what
-        the broker has not acknowledged is retransmitted on the next connection; paho does both.
+        each new one everything is published again (`fresh`). Queued: QoS 1, never retained, 20 in
+        flight, and what the broker has not acknowledged is retransmitted on the next connection;
+        paho does both.
         """
         if not self._is_queued:
-            self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
+            pairs = [(topic.encode(), payload) for topic, payload in messages]
+            self._client.publish_all(pairs, retain=retain)
             return
         for topic, payload in messages:
             self._unacknowledged.add(self._client.publish(topic, payload, qos=1).mid)
