@@ -202,6 +202,88 @@ def test_a_server_that_is_silent_after_connect_is_left(capsys):
     server.close()
 
 
+class Refused(Plain):
+    """version, and hints of its own."""
+
+    def __init__(self, port, version):
+        MessageConnection.__init__(self, ("127.0.0.1", port), "plain", LIMITS, version=version)
+        self.level_hint = "another level"
+
+
+def keep_alive_of(connect):
+    """In CONNECT: after `MQTT`, the level and the flags."""
+    return int.from_bytes(connect[connect.index(b"MQTT") + 6 :][:2], "big")
+
+
+def refused(connection, listener, answer):
+    """Answer one CONNECT. Returns it."""
+    connection._retry_at = 0.0
+    connecting = threading.Thread(target=lambda: connection.take(1))
+    connecting.start()
+    with listener.accept()[0] as link:
+        connect = link.recv(1000)
+        link.sendall(answer)
+        connecting.join()
+        connection.take(1)
+    return connect
+
+
+@pytest.mark.parametrize("session_present", [0, 1])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (1, "refused: Unsupported protocol version; another level"),
+        (2, "refused: Client identifier not valid; it does not take this client identifier, or"),
+        (3, "refused: Server unavailable; the broker runs, but takes no clients now"),
+        (4, "refused: Bad user name or password; check --user and --password-file"),
+        (5, "refused: Not authorized; check --user and --password-file"),
+        (77, "refused: Unspecified error; the broker's log may say why"),
+    ],
+)
+def test_each_code_of_a_refusal_is_named_also_with_session_present(
+    code, said, session_present, capsys
+):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = Refused(listener.getsockname()[1], mqtt.MQTTv311)
+        refused(one, listener, bytes((0x20, 2, session_present, code)))
+        if code == 1:  # paho has tried MQTT 3.1 at once
+            with listener.accept()[0] as link:
+                link.recv(1000)
+                link.sendall(bytes((0x20, 2, session_present, code)))
+                one.take(1)
+        assert said in capsys.readouterr().err and not one.connected
+        one._drop()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (0x84, "another level"), (0x85, "max_keepalive"), (0x86, "check --user"),
+        (0x87, "check --user"), (0x88, "takes no clients now"), (0x8A, "bans this client"),
+        (0x95, "Packet too large; our CONNECT or will is longer"), (0x9A, "allow RETAIN"),
+        (0x9F, "how often clients connect"), (0x80, "log may say why"),
+    ],
+)  # fmt: skip
+def test_each_code_of_mqtt_5_is_named(code, said, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = Refused(listener.getsockname()[1], mqtt.MQTTv5)
+        connect = refused(one, listener, bytes((0x20, 3, 1, code, 0)))
+        assert said in capsys.readouterr().err
+        assert keep_alive_of(connect) == keep_alive_of(refused(one, listener, b"")) == 30
+        one._drop()
+
+
+def test_a_keep_alive_that_may_be_too_long_is_tried_shorter_and_then_as_before(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = Refused(listener.getsockname()[1], mqtt.MQTTv311)
+        connects = [refused(one, listener, b"\x20\x02\x01\x02") for _ in range(3)]
+        assert list(map(keep_alive_of, connects)) == [30, 10, 30]
+        connects = [refused(one, listener, b"\x20\x02\x00\x05") for _ in range(2)]
+        assert list(map(keep_alive_of, connects)) == [10, 10]
+        one._drop()
+    assert "next with a keep alive of 10 s; trying again" in capsys.readouterr().err
+
+
 def test_publish_all_is_qos_0_with_any_length_and_retained_unless_told():
     sent = []
     client = Client(mqtt.CallbackAPIVersion.VERSION2)

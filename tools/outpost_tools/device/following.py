@@ -92,6 +92,10 @@ class Follower(MessageConnection[None]):
     """fault: why there is no going on; "" while there is."""
 
     keeps_session = False
+    login_hint = (
+        "is the password right, and has the user not been revoked? A broker made by `outpost "
+        "broker` lets a board's user in from the board alone: use --credentials"
+    )
 
     def __init__(self, source: Source, tell: Say) -> None:
         super().__init__(
@@ -143,11 +147,7 @@ class Follower(MessageConnection[None]):
         if self._connection:
             super()._on_refused(reason)
             return
-        self.fault = (
-            f"{self._where}: the broker refused {self._source.user}: {reason}; is the password "
-            "right, and has the user not been revoked? A broker made by `outpost broker` lets a "
-            "board's user in from the board alone: use --credentials"
-        )
+        self.fault = f"{self._where}: the broker refused {self._source.user}: {reason}"
 
     def _on_message(self, _client, _userdata, found: mqtt.MQTTMessage) -> None:
         device, _, kind = found.topic.removeprefix(f"{self._source.prefix}/").rpartition("/")

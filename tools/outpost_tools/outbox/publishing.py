@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common import refusals
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import following
 from outpost_tools.outbox.shelf import Aside
@@ -102,16 +103,17 @@ def _open(settings: dict[str, Any], folder: Path, name: str) -> Broker | None:
     if settings["tls"]:
         client.tls_set_context(following.tls_context(settings, folder))
     where = f"{settings['broker_host']}:{settings['broker_port']}"
-    refusals: list[Any] = []
-    client.on_connect = lambda _c, _u, _f, reason, _p: refusals.append(reason)
+    answers: list[Any] = []
+    client.on_connect = lambda _c, _u, _f, reason, _p: answers.append(reason)
     try:
-        client.connect(settings["broker_host"], settings["broker_port"])
+        address = settings["broker_host"], settings["broker_port"]
+        client.connect(*address, keepalive=refusals.SHORT_KEEP_ALIVE_S)
     except (OSError, ValueError) as error:
         raise ToolError(f"{where}: the broker does not answer: {error}") from None
     broker = Broker(client, where)
-    broker.wait(lambda: bool(refusals), "the connection")
-    if not refusals[0].is_failure:
+    broker.wait(lambda: bool(answers), "the connection")
+    if not answers[0].is_failure:
         return broker
-    if refusals[0] == "Not authorized":
+    if answers[0] == "Not authorized":
         return None
-    raise ToolError(f"{where}: the broker refuses the login: {refusals[0]}")
+    raise ToolError(f"{where}: the broker refuses the login: {refusals.why(answers[0])}")
