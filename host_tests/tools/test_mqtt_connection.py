@@ -3,7 +3,9 @@
 back-pressure, an orderly end.
 """
 
+import contextlib
 import socket
+import ssl
 import threading
 import time
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from collector_load import encode_publish
+from outpost_tools.broker import certificates
+from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection, tls_context
@@ -292,6 +296,43 @@ def test_publish_all_is_qos_0_with_any_length_and_retained_unless_told():
     assert sent == [b"\x31\x0d\0\1t" + b"x" * 10 + b"\x31\xa3\x9c\x01\0\1t" + b"y" * 20_000]
     client.publish_all([(b"t", b"z")], retain=False)
     assert sent[1:] == [b"\x30\x04\0\1tz"]
+
+
+@pytest.mark.parametrize(
+    ("host", "is_let_in"),
+    [("broker.home", True), ("broker.home.", True), ("BROKER.home.", True), ("other.home.", False)],
+)
+@pytest.mark.parametrize("kind", ["--ca-file", "credentials"])
+def test_a_final_dot_is_not_part_of_the_name_in_a_certificate(tmp_path, host, is_let_in, kind):
+    """It is legal in a host's name, and legal nowhere in SNI: RFC 6066, section 3."""
+    pair = certificates.authority()
+    own = certificates.server(pair, ["broker.home"])
+    for name, text in (("ca.pem", pair.certificate), ("own.pem", own.certificate + own.key)):
+        (tmp_path / name).write_text(text)
+    here = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    here.load_cert_chain(tmp_path / "own.pem")
+    heard = []
+    here.sni_callback = lambda _link, name, _context: heard.append(name)
+    there = tls_context(tmp_path / "ca.pem")
+    if kind == "credentials":
+        there = Credentials("board", host, 1, pair.certificate, "a", "a", "a").tls()
+    ours, theirs = socket.socketpair()
+
+    def serve():
+        with contextlib.suppress(OSError), here.wrap_socket(theirs, server_side=True) as link:
+            link.recv(1)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:  # as paho does
+        with there.wrap_socket(ours, server_hostname=host, do_handshake_on_connect=False) as link:
+            link.do_handshake()
+            found = True
+    except ssl.SSLCertVerificationError:
+        found = False
+    ours.close()
+    server.join(120)
+    assert found is is_let_in and heard == [host.removesuffix(".")]
 
 
 def test_bad_certificates_are_named(tmp_path):

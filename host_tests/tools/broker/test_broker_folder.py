@@ -117,6 +117,14 @@ def test_another_host_gets_another_certificate_and_passwords_stay(outpost, fleet
     assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.7"]
 
 
+def test_a_host_with_a_final_dot_is_in_the_certificate_without_it(outpost, tmp_path):
+    init(outpost, "--host", "Broker.Home.", "--port", 1)
+    made = (tmp_path / "fleet" / "server" / "server.pem").read_bytes()
+    server = x509.load_pem_x509_certificate(made)
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["Broker.Home"]
+
+
 def test_the_certificate_verifies_and_another_authority_does_not(fleet):
     """As OpenSSL sees it, with its strict rules."""
     server = x509.load_pem_x509_certificate((fleet / "server" / "server.pem").read_bytes())

@@ -24,7 +24,7 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from outpost_tools.common import refusals
+from outpost_tools.common import refusals, tls
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.notices import Folded, why_no_connection
@@ -65,14 +65,11 @@ def tls_context(
     Raises ToolError.
     """
     try:
-        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+        context = tls.context(cafile=str(ca_file) if ca_file else None)
     except (OSError, ssl.SSLError) as error:
         raise ToolError(
             f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed"
         ) from None
-    # On by default since Python 3.13; it refuses a CA without key usage and certificates without an
-    # authority key identifier, which many recipes for a private CA produce. Boards accept them.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate is not None:
         try:
             context.load_cert_chain(certificate, key)

@@ -18,7 +18,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common import message, series
+from outpost_tools.common import message, series, tls
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
@@ -169,24 +169,13 @@ class Follower(MessageConnection[None]):
         )
 
 
-class _Named(ssl.SSLContext):
-    """Looks for the name that the settings give, as the board does; paho would look for the
-    address that it connects to."""
-
-    server_name = ""
-
-    def wrap_socket(self, *words: Any, **options: Any) -> ssl.SSLSocket:
-        return super().wrap_socket(*words, **{**options, "server_hostname": self.server_name})
-
-
 def tls_context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
-    """Raises ToolError."""
+    """Looks for the name that the settings give, as the board does. Raises ToolError."""
     from outpost_tools.device import certificates
 
-    context = _Named(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
-    context.server_name = settings["server_name"]
     ca = certificates.certificate((folder / settings["ca_file"]).read_bytes())
-    context.load_verify_locations(cadata=certificates.der_of_certificate(ca))
+    context = tls.context(cadata=certificates.der_of_certificate(ca))
+    context.server_name = settings["server_name"]
     if settings["client_cert_file"]:
         try:
             context.load_cert_chain(
