@@ -339,13 +339,23 @@ def test_messages_set_aside_are_sent_by_the_boards_user_all_the_same(broker, col
         "device_id": "cellar", "broker_host": found.host, "broker_port": found.port, "tls": True,
         "user": found.user, "password": found.password, "ca_file": "ca.pem",
         "client_cert_file": "", "client_key_file": "", "server_name": found.host, "level": 4,
+        "mode": "collector",
     }  # fmt: skip
     aside = SimpleNamespace(
         topic=b"outpost/cellar/data", payload=b"late", qos=1, retain=False, seq=3
     )
     with publishing.connected(settings, broker.folder / "boards") as way:
         way.send(aside)
-    assert ("outpost/cellar/data", b"late") in all_until_marker(collector)
+        aside.topic = b"outpost/garden/data"  # its earlier name: acknowledged, and denied
+        with pytest.raises(ToolError, match="refuses message 3: Not authorized; it stays set"):
+            way.send(aside)
+        aside.topic, aside.payload = b"outpost/cellar/data", bytes((1 << 20) + 1)
+        with pytest.raises(ToolError, match="message 3"):  # longer than message_size_limit
+            way.send(aside)
+    came = all_until_marker(collector)
+    assert [one for one in came if one[0] != "outpost/nobody/durable"] == [
+        ("outpost/cellar/data", b"late")
+    ]
     with pytest.raises(ToolError, match="has the board's user been revoked"):
         with publishing.connected(settings | {"password": "guessed"}, broker.folder / "boards"):
             pass

@@ -21,7 +21,8 @@ with its earlier topic), or firmware that sends something the broker does not su
   list      print one line for each: number, stream, QoS, size, topic and payload
   export    write them to JSON lines, or to a segment for the tables; they stay set aside
   send      send them again, after the cause is fixed. With --settings, this machine sends a message
-            to the board's broker and releases it when the broker has acknowledged it. Otherwise the
+            to the board's broker and releases it when the broker has acknowledged it (in collector
+            mode over MQTT 5.0, which tells whether the broker denies it). Otherwise the
             board stores it again and sends it itself (not in collector mode, where a message keeps
             its number)
   give-up   discard them permanently; needs --yes
