@@ -4,7 +4,8 @@ The ports' own getaddrinfo() waits for the name server, on some ports longer tha
 allows. A query is sent at most three times, 2 s apart, and every call returns at once. IPv4 only; a
 name without an answer ends as DNS_FAILED. A name that ends in `.local` is queried by multicast on
 the board's own network (one-shot mDNS, RFC 6762, section 5.1): the host with this name answers
-directly to the board, and no name server is involved.
+directly to the board, and no name server is involved. Names compare without regard to case
+(RFC 1035, section 2.3.3), so a query is in small letters; lengths and types have no letters' codes.
 
 Allocates when a query is sent and when a datagram arrives, not while waiting: readinto() of the
 socket returns None where recv() would raise, the buffer is made with the socket, and the name
@@ -92,7 +93,7 @@ def _is_address(host):
 
 def _question(host, random_bits, is_recursive):
     """A query for the IPv4 address: RFC 1035, section 4.1."""
-    labels = host.rstrip(".").split(".")
+    labels = host.split(".")
     packet = bytes(
         (random_bits >> 8 & 255, random_bits & 255, is_recursive, 0, 0, 1, 0, 0, 0, 0, 0, 0)
     )
@@ -137,7 +138,10 @@ class Dns:
         return host if _is_address(host) else self._begin(host)
 
     def _begin(self, host):
-        is_local = host.rstrip(".").endswith(".local")
+        host = host.lower()
+        if host.endswith("."):  # the root, which every name ends with
+            host = host[:-1]
+        is_local = host.endswith(".local")
         packet = _question(host, self._random(), not is_local)
         if is_local:
             self._ask.begin(_MDNS_GROUP, _MDNS_PORT, packet, True)
@@ -163,7 +167,7 @@ class Dns:
             len(reply) < at
             or reply[:2] != asked[:2]
             or not reply[2] & 0x80
-            or reply[_HEAD:at] != asked[_HEAD:]
+            or reply[_HEAD:at].lower() != asked[_HEAD:]
         ):
             return None
         for _ in range(reply[6] << 8 | reply[7]):

@@ -126,7 +126,9 @@ class TlsLink:
     def __init__(
         self, open_socket, context, server_name, time_is_set, ticks_ms, deadline_ms=10_000
     ):
-        self._open_socket, self._context, self._server_name = open_socket, context, server_name
+        # a final dot is legal in a host's name, but not in SNI and certificates (RFC 6066)
+        name = server_name[:-1] if server_name.endswith(".") else server_name
+        self._open_socket, self._context, self._server_name = open_socket, context, name
         self._time_is_set, self._ticks_ms, self._deadline_ms = time_is_set, ticks_ms, deadline_ms
         self._stream = None
         self._since_ms = 0

@@ -13,14 +13,16 @@
                    board has its stream, or its flash was restored
     cut_short      how often a series was read without its last samples since the start; only with
                    series
+    not_passed     messages set aside since the start because the server acknowledged them and the
+                   collector never got them; only in collector mode
 
 A counter that changed is in the next message that is stored. Each one also has a place in 64
-messages (number 8 for the first, 16 for the second, ..., then 60, 52, 36). There the first four are
-always reported, and the others when they are not 0. So a dropped message or a sleeping board does
-not hide a counter for long. Messages with the readings of `flash_wear.py` have none, so none gets
-longer than 37 bytes.
+messages (number 8 for the first, 16 for the second, ..., then 60, 52, 36, 28). There the first four
+are always reported, and the others when they are not 0. So a dropped message or a sleeping board
+does not hide a counter for long. Messages with the readings of `flash_wear.py` have none, so none
+gets longer than 37 bytes.
 
-Knows the outbox's and the station's counters by name. Allocation: construction only.
+Knows the outbox's, the session's and the station's counters by name. Allocation: construction only.
 """
 
 from array import array
@@ -39,14 +41,15 @@ COUNTERS = (
     b"takeovers",
     b"ahead",
     b"cut_short",
+    b"not_passed",
 )
 # The outbox's names; only one that holds series has the last. "": not from the outbox.
 _OF_OUTBOX = (
-    "left_out", "aside", "", "", "", "unreadable", "mended", "sealed_torn", "", "", "cut_short",
+    "left_out", "aside", "", "", "", "unreadable", "mended", "sealed_torn", "", "", "cut_short", "",
 )  # fmt: skip
 _STATES = const(4)  # this many of them are reported even when 0
 _REST = const(63)  # as in flash_wear.py
-_PLACES = b"\x08\x10\x18\x2c\x20\x28\x30\x38\x3c\x34\x24"  # of each counter, in 64 messages
+_PLACES = b"\x08\x10\x18\x2c\x20\x28\x30\x38\x3c\x34\x24\x1c"  # of each counter, in 64 messages
 
 
 class Health:
@@ -115,4 +118,4 @@ class Health:
             return self.station.not_published
         if index == 8:
             return self.station.client.takeovers
-        return getattr(self.station.client.session, "ahead", 0)
+        return getattr(self.station.client.session, "ahead" if index == 9 else "not_passed", 0)

@@ -74,6 +74,7 @@ def test_a_name_of_the_network_is_found_without_a_name_server(responder):
     for name, address in responder.items():
         wait_until(lambda name=name, address=address: resolved(name) == address)
         wait_until(lambda name=name, address=address: resolved(name + ".") == address)
+        wait_until(lambda name=name, address=address: resolved(name.upper()) == address)
 
 
 def test_a_name_that_nobody_has_ends_as_a_failure(responder):

@@ -220,11 +220,13 @@ def test_a_client_certificate_that_the_server_asks_for(
     )
 
 
+@pytest.mark.parametrize("server_name", ["broker.example", "broker.example.", "BROKER.Example"])
 @everywhere
 def test_the_name_may_be_given_apart_from_the_host(
-    architecture, broker, certificates, name, tmp_path
+    architecture, broker, certificates, name, tmp_path, server_name
 ):
-    given = settings(broker.ports["wrong-name"], certificates, server_name="broker.example")
+    """Also with the final dot that a host's name may have, and in capital letters."""
+    given = settings(broker.ports["wrong-name"], certificates, server_name=server_name)
     assert run(architecture, tmp_path / name, given, [["connect"], ["close"]])[0]["connected"]
 
 

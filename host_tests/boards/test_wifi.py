@@ -120,6 +120,26 @@ class TestWifi(unittest.TestCase):
         self.assertEqual(world.errors, [status.DNS_FAILED])
         self.assertTrue(5800 <= world.ticks.ms - began <= 6300, world.ticks.ms - began)
 
+    def test_names_compare_without_regard_to_case_and_may_end_in_a_dot(self):
+        for host in ("BROKER.Test", "broker.test.", "Broker.TEST."):
+            for echo in (bytes, lambda packet: packet.upper(), lambda packet: packet.lower()):
+                world = World(RP2, host=host)
+                world.net.echo = echo
+                world.run(5000)
+                self.assertEqual((world.errors, world.net.stream.take()[:1]), ([], b"\x10"))
+        for host in ("broker.test..", ".", ".."):
+            world = World(RP2, host=host)
+            world.run(20_000)
+            self.assertEqual(set(world.errors), {status.DNS_FAILED})
+
+    def test_local_names_in_capital_letters_are_asked_for_by_multicast(self):
+        for host in ("BROKER.LOCAL", "Broker.Local."):
+            world = World(RP2, host=host)
+            world.net.names["broker.local"] = b"\x0a\0\0\x07"
+            world.run(5000)
+            self.assertEqual((world.errors, world.net.stream.take()[:1]), ([], b"\x10"))
+            self.assertEqual(world.net.questions[0][0], ("224.0.0.251", 5353))
+
     def test_an_address_needs_no_name_server(self):
         world = World(ESP32, host="10.0.0.7")
         world.net.dns_answers = False

@@ -228,6 +228,7 @@ class Net:
             "pool.ntp.org": b"\x0a\x00\x00\x08",
         }
         self.dns_answers = self.ntp_answers = self.tcp_answers = True
+        self.echo = bytes  # of the question, in the name server's answer
         self.questions = []
         self.servers = []  # the addresses to which TCP connected
         self.flood = b""  # a datagram that arrives at each look
@@ -283,13 +284,17 @@ class FakeUdp:
         while packet[at]:
             labels.append(packet[at + 1 : at + 1 + packet[at]].decode())
             at += packet[at] + 1
-        found = self._net.names.get(".".join(labels))
+        found = self._net.names.get(".".join(labels).lower())
         if not found:
             return packet[:2] + b"\x81\x83" + packet[4:]  # no such name
         alias = b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x3c\x00\x04\x01x\xc0\x0c"
         answer = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04" + found
         return (
-            packet[:2] + b"\x81\x80\x00\x01\x00\x02\x00\x00\x00\x00" + packet[12:] + alias + answer
+            packet[:2]
+            + b"\x81\x80\x00\x01\x00\x02\x00\x00\x00\x00"
+            + self._net.echo(packet[12:])
+            + alias
+            + answer
         )
 
     def _ntp(self, packet):

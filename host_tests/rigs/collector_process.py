@@ -278,10 +278,10 @@ def disconnect(*clients):
 class Watcher:
     """Collects the confirmations as boards see them, from its construction on."""
 
-    def __init__(self, broker):
+    def __init__(self, broker, name="watcher"):
         self.seen = []
         self.client = connect(
-            broker, "watcher", lambda _c, _u, m: self.seen.append((m.topic, m.payload))
+            broker, name, lambda _c, _u, m: self.seen.append((m.topic, m.payload))
         )
         subscribed = threading.Event()
         self.client.on_subscribe = lambda *_: subscribed.set()
@@ -289,4 +289,12 @@ class Watcher:
         assert subscribed.wait(LIMIT_S)
 
     def numbers(self, device):
-        return [int(p.split()[1]) for topic, p in self.seen if topic == f"outpost/{device}/durable"]
+        """Returns the number of each confirmation."""
+        return [int(words[1]) for words in self._words(device) if len(words) == 2]
+
+    def gap_reports(self, device):
+        """Returns the ranges of each gap report, with the number before the gap."""
+        return [b" ".join(words[1:]).decode() for words in self._words(device) if len(words) > 2]
+
+    def _words(self, device):
+        return [p.split() for topic, p in self.seen if topic == f"outpost/{device}/durable"]

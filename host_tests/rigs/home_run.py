@@ -137,8 +137,8 @@ class Board:
             time.sleep(0.05)
 
     def _on_confirmation(self, _client, _userdata, message):
-        stream, number = message.payload.split()
-        if stream.decode() == STREAM:
+        stream, number, *beyond = message.payload.split()
+        if not beyond and stream.decode() == STREAM:
             self.confirmed = max(self.confirmed, int(number))
 
     def _run(self):

@@ -69,7 +69,7 @@ class MadeBroker:
 class Peer:
     """A client unlike any of ours: any client_id, filter, topic and will.
 
-    connack: its code; is_connected; received: (topic, payload).
+    connack: its code; is_connected; connections: how often; received: (topic, payload).
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class Peer:
         self._answers: dict[int, list[int]] = {}
         self.connack: int | None = None
         self.session_present = self.is_connected = False
+        self.connections = 0
         self.client.on_connect = self._on_connect
         self.client.on_disconnect = self._on_disconnect
         self.client.on_subscribe = lambda _c, _u, mid, codes, _p: self._keep(mid, codes)
@@ -140,6 +141,7 @@ class Peer:
 
     def _on_connect(self, _client, _userdata, flags, reason, _properties) -> None:
         self.connack, self.session_present = reason.value, flags.session_present
+        self.connections += 1
         self.is_connected = not reason.is_failure
 
     def _on_disconnect(self, *_: object) -> None:

@@ -3,7 +3,9 @@
 back-pressure, an orderly end.
 """
 
+import contextlib
 import socket
+import ssl
 import threading
 import time
 from contextlib import contextmanager
@@ -12,6 +14,8 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from collector_load import encode_publish
+from outpost_tools.broker import certificates
+from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection, tls_context
@@ -202,12 +206,133 @@ def test_a_server_that_is_silent_after_connect_is_left(capsys):
     server.close()
 
 
-def test_publish_all_is_qos_0_retained_with_any_length():
+class Refused(Plain):
+    """version, and hints of its own."""
+
+    def __init__(self, port, version):
+        MessageConnection.__init__(self, ("127.0.0.1", port), "plain", LIMITS, version=version)
+        self.level_hint = "another level"
+
+
+def keep_alive_of(connect):
+    """In CONNECT: after `MQTT`, the level and the flags."""
+    return int.from_bytes(connect[connect.index(b"MQTT") + 6 :][:2], "big")
+
+
+def refused(connection, listener, answer):
+    """Answer one CONNECT. Returns it."""
+    connection._retry_at = 0.0
+    connecting = threading.Thread(target=lambda: connection.take(1))
+    connecting.start()
+    with listener.accept()[0] as link:
+        connect = link.recv(1000)
+        link.sendall(answer)
+        connecting.join()
+        connection.take(1)
+    return connect
+
+
+@pytest.mark.parametrize("session_present", [0, 1])
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (1, "refused: Unsupported protocol version; another level"),
+        (2, "refused: Client identifier not valid; it does not take this client identifier, or"),
+        (3, "refused: Server unavailable; the broker runs, but takes no clients now"),
+        (4, "refused: Bad user name or password; check --user and --password-file"),
+        (5, "refused: Not authorized; check --user and --password-file"),
+        (77, "refused: Unspecified error; the broker's log may say why"),
+    ],
+)
+def test_each_code_of_a_refusal_is_named_also_with_session_present(
+    code, said, session_present, capsys
+):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = Refused(listener.getsockname()[1], mqtt.MQTTv311)
+        refused(one, listener, bytes((0x20, 2, session_present, code)))
+        if code == 1:  # paho has tried MQTT 3.1 at once
+            with listener.accept()[0] as link:
+                link.recv(1000)
+                link.sendall(bytes((0x20, 2, session_present, code)))
+                one.take(1)
+        assert said in capsys.readouterr().err and not one.connected
+        one._drop()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (0x84, "another level"), (0x85, "max_keepalive"), (0x86, "check --user"),
+        (0x87, "check --user"), (0x88, "takes no clients now"), (0x8A, "bans this client"),
+        (0x95, "Packet too large; our CONNECT or will is longer"), (0x9A, "allow RETAIN"),
+        (0x9F, "how often clients connect"), (0x80, "log may say why"),
+    ],
+)  # fmt: skip
+def test_each_code_of_mqtt_5_is_named(code, said, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = Refused(listener.getsockname()[1], mqtt.MQTTv5)
+        connect = refused(one, listener, bytes((0x20, 3, 1, code, 0)))
+        assert said in capsys.readouterr().err
+        assert keep_alive_of(connect) == keep_alive_of(refused(one, listener, b"")) == 30
+        one._drop()
+
+
+def test_a_keep_alive_that_may_be_too_long_is_tried_shorter_and_then_as_before(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        one = Refused(listener.getsockname()[1], mqtt.MQTTv311)
+        connects = [refused(one, listener, b"\x20\x02\x01\x02") for _ in range(3)]
+        assert list(map(keep_alive_of, connects)) == [30, 10, 30]
+        connects = [refused(one, listener, b"\x20\x02\x00\x05") for _ in range(2)]
+        assert list(map(keep_alive_of, connects)) == [10, 10]
+        one._drop()
+    assert "next with a keep alive of 10 s; trying again" in capsys.readouterr().err
+
+
+def test_publish_all_is_qos_0_with_any_length_and_retained_unless_told():
     sent = []
     client = Client(mqtt.CallbackAPIVersion.VERSION2)
     client._packet_queue = lambda _kind, data, *_: sent.append(bytes(data))
     client.publish_all([(b"t", b"x" * 10), (b"t", b"y" * 20_000)])
     assert sent == [b"\x31\x0d\0\1t" + b"x" * 10 + b"\x31\xa3\x9c\x01\0\1t" + b"y" * 20_000]
+    client.publish_all([(b"t", b"z")], retain=False)
+    assert sent[1:] == [b"\x30\x04\0\1tz"]
+
+
+@pytest.mark.parametrize(
+    ("host", "is_let_in"),
+    [("broker.home", True), ("broker.home.", True), ("BROKER.home.", True), ("other.home.", False)],
+)
+@pytest.mark.parametrize("kind", ["--ca-file", "credentials"])
+def test_a_final_dot_is_not_part_of_the_name_in_a_certificate(tmp_path, host, is_let_in, kind):
+    """It is legal in a host's name, and legal nowhere in SNI: RFC 6066, section 3."""
+    pair = certificates.authority()
+    own = certificates.server(pair, ["broker.home"])
+    for name, text in (("ca.pem", pair.certificate), ("own.pem", own.certificate + own.key)):
+        (tmp_path / name).write_text(text)
+    here = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    here.load_cert_chain(tmp_path / "own.pem")
+    heard = []
+    here.sni_callback = lambda _link, name, _context: heard.append(name)
+    there = tls_context(tmp_path / "ca.pem")
+    if kind == "credentials":
+        there = Credentials("board", host, 1, pair.certificate, "a", "a", "a").tls()
+    ours, theirs = socket.socketpair()
+
+    def serve():
+        with contextlib.suppress(OSError), here.wrap_socket(theirs, server_side=True) as link:
+            link.recv(1)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:  # as paho does
+        with there.wrap_socket(ours, server_hostname=host, do_handshake_on_connect=False) as link:
+            link.do_handshake()
+            found = True
+    except ssl.SSLCertVerificationError:
+        found = False
+    ours.close()
+    server.join(120)
+    assert found is is_let_in and heard == [host.removesuffix(".")]
 
 
 def test_bad_certificates_are_named(tmp_path):

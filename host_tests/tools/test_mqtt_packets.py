@@ -4,7 +4,7 @@
 import pytest
 
 from collector_load import encode_publish
-from outpost_tools.common.mqtt_packets import MalformedError, pubacks, publish_retained, split
+from outpost_tools.common.mqtt_packets import MalformedError, pubacks, publish, split
 
 CONNACK, PUBACK = b"\x20\2\1\0", b"\x40\2\0\7"
 SIZES = (0, 1, 100, 127, 128, 16_370, 16_400, 2_097_200)
@@ -31,8 +31,10 @@ def test_a_publish_of_any_length_has_its_parts(size):
 
 
 def test_qos_0_has_no_identifier_and_flags_are_kept():
-    packet = publish_retained(b"outpost/b/data", b"word")
+    packet = publish(b"outpost/b/data", b"word", retain=True)
     assert split(packet).publishes == [as_publish(0x31, b"word")]
+    packet = publish(b"outpost/b/data", b"word", retain=False)
+    assert split(packet).publishes == [as_publish(0x30, b"word")]
     assert split(b"\x3a" + encode_publish(b"t", 7, b"x")[1:]).publishes == [
         (0x3A, b"t", b"\0\7", b"x")
     ]

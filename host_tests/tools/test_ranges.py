@@ -6,7 +6,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpost_tools.common.ranges import count, cover, following, missing, of_pairs, trim
+from outpost_tools.common.ranges import beyond, count, cover, following, missing, of_pairs, trim
 
 NUMBERS = st.lists(st.integers(0, 60), max_size=60)
 
@@ -72,3 +72,11 @@ def test_numbers_in_order_are_fast_and_take_no_room():
         cover(ranges, seq, seq)
     assert time.process_time() - begin < 2
     assert ranges == [[0, 199_999]]
+
+
+@given(st.lists(NUMBERS, max_size=4), st.integers(0, 60), st.integers(0, 5))
+def test_what_is_beyond_a_gap_is_the_union_in_order_and_no_more_than_asked_for(sets, start, most):
+    union = made([n for numbers in sets for n in numbers])
+    gap = following(start, [union])
+    expected = [one for one in union if one[0] > gap][:most]
+    assert beyond(gap, [made(numbers) for numbers in sets], most) == expected

@@ -124,6 +124,7 @@ class TestHealth(unittest.TestCase):
             ("takeovers", lambda rig: setattr(rig.client, "takeovers", 7)),
             ("ahead", lambda rig: setattr(rig.client, "ahead", 7)),
             ("cut_short", lambda rig: setattr(rig.outbox, "cut_short", 7)),
+            ("not_passed", lambda rig: setattr(rig.client, "not_passed", 7)),
         ):
             rig = Rig()
             rig.measure(1)

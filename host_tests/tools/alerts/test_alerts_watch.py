@@ -281,6 +281,17 @@ def test_kinds_and_boards_that_are_left_out_are_not_told(house):
     assert home.take() == told_of("kitchen", ("begin", "soil: no answer"))
 
 
+def test_messages_that_the_broker_does_not_pass_on_are_told_and_not_as_another_client(house):
+    home = house()
+    home.works(300, "kitchen")
+    home.store_reading("kitchen", ("aside", "", 3), ("not_passed", "", 3), ("takeovers", "", 5))
+    home.works(600, "kitchen")
+    assert home.take() == [("begin", "kitchen: 3 set aside")]
+    home.store_reading("kitchen", ("aside", "", 0))
+    home.works(HOUR_S, "kitchen")
+    assert ("end", "kitchen: 3 set aside") in home.take()
+
+
 # --- The house ---
 
 

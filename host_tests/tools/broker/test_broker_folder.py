@@ -117,6 +117,14 @@ def test_another_host_gets_another_certificate_and_passwords_stay(outpost, fleet
     assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["192.0.2.7"]
 
 
+def test_a_host_with_a_final_dot_is_in_the_certificate_without_it(outpost, tmp_path):
+    init(outpost, "--host", "Broker.Home.", "--port", 1)
+    made = (tmp_path / "fleet" / "server" / "server.pem").read_bytes()
+    server = x509.load_pem_x509_certificate(made)
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["Broker.Home"]
+
+
 def test_the_certificate_verifies_and_another_authority_does_not(fleet):
     """As OpenSSL sees it, with its strict rules."""
     server = x509.load_pem_x509_certificate((fleet / "server" / "server.pem").read_bytes())
@@ -286,7 +294,28 @@ def test_the_configuration_has_one_listener_and_the_recommended_limits(fleet):
     assert [line for line in lines if line.startswith("listener")] == ["listener 1"]
     assert "allow_anonymous false" in lines and f"plugin {PLUGIN}" in lines
     assert not [line for line in lines if line.startswith(("acl_file", "password_file"))]
-    assert "max_queued_messages 0" in lines and f"user {getpass.getuser()}" in lines
+    assert "max_queued_messages 2147483647" in lines and f"user {getpass.getuser()}" in lines
+
+
+def test_add_mends_the_limit_of_an_older_folder_and_says_so(outpost, fleet):
+    """With 0, mosquitto closes the connection at each PUBLISH that it denies."""
+    path = fleet / "server" / "mosquitto.conf"
+    right = path.read_text()
+    old = right.replace("max_queued_messages 2147483647", "max_queued_messages 0")
+    old = old.replace("max_queued_bytes 1073741824", "max_queued_bytes 5000000")  # the user's own
+    path.write_text(old)
+    status, out, _ = outpost("add", "cellar")
+    assert status == 0 and f"{path}: max_queued_messages 2147483647 instead of 0" in out
+    assert "restart" in out
+    assert path.read_text() == right.replace("1073741824", "5000000")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "max_queued" not in outpost("add", "cellar")[1]
+    head = "# By default, mosquitto keeps 1,000 messages.\n"
+    path.write_text(f"{head}# 0: no limit on their number ...\nmax_queued_messages 0\n# more\n")
+    assert "instead of 0" in outpost("add", "cellar")[1]
+    assert path.read_text() == f"{head}max_queued_messages 2147483647\n# more\n"
+    path.unlink()
+    assert outpost("add", "cellar")[0] == 0 and not path.exists()
 
 
 def test_the_plugin_of_the_broker_in_the_cache_is_found():

@@ -110,6 +110,33 @@ def test_a_board_may_not_publish_on_what_is_not_its_own(broker, collector, topic
     assert all_until_marker(collector) == []
 
 
+@pytest.mark.parametrize("version", [mqtt.MQTTv311, mqtt.MQTTv5])
+def test_a_denied_publish_is_acknowledged_and_the_connection_stays(broker, collector, version):
+    """With `max_queued_messages 0`, mosquitto 2.0 would close it after each such PUBACK, and the
+    board would get no further."""
+    with broker.peer("rogue", version=version) as rogue:
+        for n in range(50):
+            rogue.publish("outpost/cellar/data", b"denied %d" % n)
+            rogue.publish("outpost/rogue/data", b"own %d" % n)
+        assert rogue.is_connected and rogue.connections == 1
+    own = [("outpost/rogue/data", b"own %d" % n) for n in range(50)]
+    assert all_until_marker(collector) == own
+
+
+def test_more_is_queued_for_an_absent_collector_than_mosquitto_would_by_itself(broker):
+    """1,000 by default; and a larger number than 2147483647 would wrap."""
+    name = "absent-collector"
+    with broker.peer("collector-1", "collector", client_id=name, clean=False) as peer:
+        peer.subscribe("outpost/+/data")
+    with broker.peer("cellar") as board:
+        sent = [board.client.publish("outpost/cellar/data", b"%d" % n, qos=1) for n in range(3000)]
+        board.until(lambda: all(one.is_published() for one in sent), "all PUBACKs")
+    with broker.peer("collector-1", "collector", client_id=name, clean=False) as peer:
+        peer.until(lambda: len(peer.received) >= 3000, "all messages")
+        assert [data for _, data in peer.received] == [b"%d" % n for n in range(3000)]
+    broker.peer("collector-1", "collector", client_id=name).client.disconnect()
+
+
 def test_an_operator_commands_a_board_and_nothing_else(broker, collector):
     """Its commands reach the one board; a monitor's and a collector's reach none."""
     broker.outpost("add", "--operator", "desk")
@@ -312,13 +339,23 @@ def test_messages_set_aside_are_sent_by_the_boards_user_all_the_same(broker, col
         "device_id": "cellar", "broker_host": found.host, "broker_port": found.port, "tls": True,
         "user": found.user, "password": found.password, "ca_file": "ca.pem",
         "client_cert_file": "", "client_key_file": "", "server_name": found.host, "level": 4,
+        "mode": "collector",
     }  # fmt: skip
     aside = SimpleNamespace(
         topic=b"outpost/cellar/data", payload=b"late", qos=1, retain=False, seq=3
     )
     with publishing.connected(settings, broker.folder / "boards") as way:
         way.send(aside)
-    assert ("outpost/cellar/data", b"late") in all_until_marker(collector)
+        aside.topic = b"outpost/garden/data"  # its earlier name: acknowledged, and denied
+        with pytest.raises(ToolError, match="refuses message 3: Not authorized; it stays set"):
+            way.send(aside)
+        aside.topic, aside.payload = b"outpost/cellar/data", bytes((1 << 20) + 1)
+        with pytest.raises(ToolError, match="message 3"):  # longer than message_size_limit
+            way.send(aside)
+    came = all_until_marker(collector)
+    assert [one for one in came if one[0] != "outpost/nobody/durable"] == [
+        ("outpost/cellar/data", b"late")
+    ]
     with pytest.raises(ToolError, match="has the board's user been revoked"):
         with publishing.connected(settings | {"password": "guessed"}, broker.folder / "boards"):
             pass

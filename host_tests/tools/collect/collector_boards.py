@@ -84,8 +84,8 @@ class Boards:
 
     def _word(self, _client, _userdata, message) -> None:
         device = message.topic.split("/")[1]
-        stream, number = message.payload.split()
-        if device not in self._words or stream.decode() != load.stream_of(device):
+        stream, number, *beyond = message.payload.split()
+        if beyond or device not in self._words or stream.decode() != load.stream_of(device):
             return
         with self._lock:
             self.words_seen += 1

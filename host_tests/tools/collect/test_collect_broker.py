@@ -7,6 +7,7 @@ import threading
 import time
 
 import cbor2
+import paho.mqtt.client as mqtt
 
 import series_writer
 from collector_process import (
@@ -85,6 +86,81 @@ def test_confirmation_is_given_again_for_duplicates_and_after_a_restart(tmp_path
         collector.start()
         wait_until(lambda: watcher.numbers("b1") == [5])
         disconnect(watcher.client, board)
+
+
+def test_what_is_beyond_a_gap_is_reported_after_the_confirmation_and_not_retained(
+    tmp_path, mosquitto
+):
+    with Process(tmp_path, mosquitto.port) as collector:
+        watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
+        collector.wait_subscribed()
+        for seq in (1, 2, 5):
+            board.publish(TOPIC, payload(seq), qos=1)
+        wait_until(lambda: watcher.gap_reports("b1")[-1:] == ["-1 1-2 5-5"])
+        assert watcher.numbers("b1") == []
+        watcher.seen.clear()
+        board.publish(TOPIC, payload(0), qos=1)
+        wait_until(lambda: watcher.gap_reports("b1") == ["2 5-5"])
+        assert [data for _, data in watcher.seen] == [b"0badcafe 2", b"0badcafe 2 5-5"]
+        watcher.seen.clear()
+        board.publish(TOPIC, payload(1), qos=1)  # as a board asks
+        wait_until(lambda: watcher.gap_reports("b1") == ["2 5-5"])
+        assert watcher.numbers("b1") == [2]
+        late = Watcher(mosquitto, "late")
+        wait_until(lambda: late.seen)
+        collector.kill()
+        watcher.seen.clear()
+        collector.start()  # from the disk alone
+        wait_until(lambda: watcher.gap_reports("b1") == ["2 5-5"])
+        assert late.seen[0][1] == b"0badcafe 2" and late.gap_reports("b1") == ["2 5-5"]
+        watcher.seen.clear()
+        board.publish(TOPIC, payload(6, held=6), qos=1)
+        wait_until(lambda: watcher.numbers("b1") == [6])
+        assert watcher.gap_reports("b1") == []
+        disconnect(watcher.client, late.client, board)
+
+
+def test_a_group_reports_gaps_of_the_union_only(tmp_path, mosquitto):
+    options = ["--share", "fleet"]
+    with (
+        Process(tmp_path, mosquitto.port, options=options, name="c1") as one,
+        Process(tmp_path, mosquitto.port, options=options, name="c2") as two,
+    ):
+        watcher, board = Watcher(mosquitto), connect(mosquitto, "boards")
+        for collector in (one, two):
+            collector.wait_subscribed(2)
+        for seq in (*range(20), *range(21, 40)):
+            board.publish(TOPIC, payload(seq), qos=1)
+        wait_until(lambda: watcher.gap_reports("b1")[-1:] == ["19 21-39"])
+        assert one.frames() and two.frames()  # each has a part
+        board.publish(TOPIC, payload(20), qos=1)
+        wait_until(lambda: watcher.numbers("b1")[-1:] == [39])
+        disconnect(watcher.client, board)
+
+
+def test_queued_confirmations_are_followed_by_queued_gap_reports(tmp_path, mosquitto):
+    with Process(tmp_path, mosquitto.port, options=["--confirmation", "queued"]) as collector:
+        collector.wait_subscribed()
+        session = {"client_id": "b1", "clean_session": False}
+        absent = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, **session)
+        seen = []
+        absent.on_message = lambda _c, _u, m: seen.append((m.payload, m.qos, m.retain))
+        absent.on_connect = lambda client, *_: client.subscribe("outpost/b1/durable", qos=1)
+        subscribed = threading.Event()
+        absent.on_subscribe = lambda *_: subscribed.set()
+        absent.connect("127.0.0.1", mosquitto.port)
+        absent.loop_start()
+        assert subscribed.wait(LIMIT_S)
+        disconnect(absent)
+        board = connect(mosquitto, "boards")
+        for seq in (0, 2):
+            board.publish(TOPIC, payload(seq), qos=1).wait_for_publish(LIMIT_S)
+        wait_until(lambda: len(collector.payloads()) == 2)
+        absent.connect("127.0.0.1", mosquitto.port)
+        absent.loop_start()
+        wait_until(lambda: seen[-1:] == [(b"0badcafe 0 2-2", 1, False)])
+        assert seen[-2] == (b"0badcafe 0", 1, False)
+        disconnect(absent, board)
 
 
 def test_messages_in_cbor_and_series_are_stored_and_confirmed(tmp_path, mosquitto):

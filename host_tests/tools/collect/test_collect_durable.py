@@ -9,8 +9,9 @@ from itertools import pairwise
 import cbor2
 import pytest
 
+from outpost.durable import parse_confirmation
 from outpost_tools.collect.confirm import Pacing
-from outpost_tools.collect.durable import MAX_STREAMS, Durable, Stream
+from outpost_tools.collect.durable import MAX_STREAMS, Durable, News, Stream
 from outpost_tools.common.message import Key, key_of
 
 
@@ -90,6 +91,80 @@ def test_confirmation_counts_from_held_and_names_the_latest_stream():
     durable.add(Key("b1", "bbbbbbbb", 0, 0))
     assert durable.confirmation("b1") == b"bbbbbbbb 0"
     assert durable.confirmation("b2") is None
+
+
+def test_what_is_beyond_the_first_gap_is_reported_and_confirms_nothing():
+    durable = Durable()
+    assert durable.gap_report("b1") is None
+    for seq, report in ((0, None), (2, b"0 2-2"), (3, b"0 2-3"), (7, b"0 2-3 7-7")):
+        durable.add(Key("b1", "aaaaaaaa", seq, 0))
+        assert durable.confirmation("b1") == b"aaaaaaaa 0"
+        assert durable.gap_report("b1") == (report and b"aaaaaaaa " + report)
+    for seq in (10, 12, 14, 16):
+        durable.add(Key("b1", "aaaaaaaa", seq, 0))
+    assert durable.gap_report("b1") == b"aaaaaaaa 0 2-3 7-7 10-10 12-12"  # no more than four
+    durable.add(Key("b1", "aaaaaaaa", 17, 13))  # held: 1 to 12 will not come any more
+    assert durable.confirmation("b1") == b"aaaaaaaa 12"
+    assert durable.gap_report("b1") == b"aaaaaaaa 12 14-14 16-17"
+    for seq in (13, 15):
+        durable.add(Key("b1", "aaaaaaaa", seq, 0))
+    assert durable.confirmation("b1") == b"aaaaaaaa 17" and durable.gap_report("b1") is None
+
+
+def test_while_number_0_is_missing_the_gap_report_begins_with_minus_1():
+    durable = Durable()
+    durable.add(Key("b1", "aaaaaaaa", 4, 0))
+    durable.add(Key("b1", "aaaaaaaa", 5, 0))
+    assert durable.confirmation("b1") is None
+    assert durable.gap_report("b1") == b"aaaaaaaa -1 4-5"
+    assert durable.to_json()["streams"] == {"b1": {"aaaaaaaa": [0, [[4, 5]]]}}
+
+
+def test_the_gap_report_is_about_the_stream_that_is_confirmed():
+    durable = Durable()
+    durable.add(Key("b1", "aaaaaaaa", 3, 0))
+    durable.add(Key("b1", "bbbbbbbb", 0, 0))
+    assert durable.confirmation("b1") == b"bbbbbbbb 0" and durable.gap_report("b1") is None
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_gap_report_agrees_with_a_set_of_numbers_and_survives_a_restart(seed):
+    rng, durable, truth = random.Random(seed), Durable(), set()
+    for _ in range(200):
+        seq = rng.randrange(120)
+        truth.add(seq)
+        if rng.random() < 0.5:
+            durable.add(Key("b1", "aaaaaaaa", seq, 0))
+        else:
+            news = News("b1", "aaaaaaaa", 0, [[seq, seq]])
+            durable.add_news(rng.choice("xyz"), news, is_fresh=True)
+        if rng.random() < 0.2:
+            durable.confirmation("b1")
+        report = durable.gap_report("b1")
+        words = (report or b"aaaaaaaa %d" % max(truth)).split()
+        gap = int(words[1]) + 1
+        assert truth >= set(range(gap)) and gap not in truth
+        ranges = [tuple(map(int, word.split(b"-"))) for word in words[2:]]
+        said = {n for first, last in ranges for n in range(first, last + 1)}
+        above = {n for n in truth if n > gap}
+        assert said == (above if len(ranges) < 4 else {n for n in above if n <= max(said)})
+    own = Durable.from_json(json.loads(json.dumps(durable.to_json())))
+    durable.forget("x"), durable.forget("y"), durable.forget("z")
+    assert own.gap_report("b1") == durable.gap_report("b1")
+
+
+def test_firmware_that_does_not_know_gap_reports_takes_them_for_garbled_confirmations():
+    stream = b"0badcafe"
+    for report in (
+        b"-1 1-1",
+        b"-1 4-5 7-7",
+        b"0 2-2",
+        b"12 14-14 16-17",
+        b"1073741821 1073741823-1",
+    ):
+        text = stream + b" " + report
+        assert parse_confirmation(text, 0, len(text), stream) == -1
+    assert parse_confirmation(b"0badcafe 12", 0, 11, stream) == 12
 
 
 def test_held_alone_confirms_what_will_never_come():

@@ -216,6 +216,21 @@ def test_an_old_disk_takes_back_what_was_said_and_not_yet_confirmed():
     assert b.durable.confirmation("b1") == b"0badcafe 4"
 
 
+def test_a_gap_is_one_of_the_union_and_an_old_disk_takes_its_part_back():
+    a, b, now = two()
+    a.store(Key("b1", STREAM, 0, 0))
+    for seq in (2, 4, 6):
+        a.store(Key("b1", STREAM, seq, 0))
+    for seq in (3, 7):
+        b.store(Key("b1", STREAM, seq, 0))
+    talk(a, b, now)
+    assert words((a, b), now) == [("b1", 0)]  # one of them is the speaker
+    assert a.durable.gap_report("b1") == b.durable.gap_report("b1") == b"0badcafe 0 2-4 6-7"
+    a = Node("a", a.log[:2])  # a disk of yesterday: 0 and 2
+    talk(a, b, now + 1)
+    assert b.durable.gap_report("b1") == b"0badcafe 0 2-3 7-7"
+
+
 def test_what_was_confirmed_stays_so_when_a_collector_comes_back_with_an_empty_disk():
     a, b, now = two()
     for seq in range(5):

@@ -6,10 +6,16 @@ import socket
 
 import pytest
 
-from collector_process import Process, mosquitto, wait_until  # noqa: F401 - a fixture
+from collector_process import (
+    Process,
+    mosquitto,  # noqa: F401 - a fixture
+    wait_until,
+)
 from made_broker import ACL, HOST, AclBroker, MadeBroker
+from outpost_tools.common.broker import Broker
 from outpost_tools.common.collector_notes import REASONS, TAKEN_OVER, reason_of
 from outpost_tools.common.takeover import ENOUGH, SOON_S, Takeovers
+from real_broker import need_mosquitto
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +92,22 @@ def test_a_user_that_is_not_let_in_is_told_what_to_check(tmp_path, made):
     with Process(tmp_path, 0, credentials=kept) as collector:
         says(collector, "refused: Not authorized", "has this user been revoked")
         assert "connected," not in collector.text()
+
+
+@pytest.mark.parametrize("level", [(), ("--level", "5")])
+def test_a_broker_with_a_lower_limit_of_the_keep_alive_is_served(tmp_path, level):
+    """mosquitto refuses MQTT 3.1.1 with code 2, as for a bad client identifier, and in a session
+    that exists with session present set."""
+    need_mosquitto()
+    broker = Broker("mosquitto", tmp_path / "broker", more_listeners="max_keepalive 20\n")
+    with broker, Process(tmp_path, broker.port, options=level) as collector:
+        says(collector, "subscribed to")
+        collector.kill()
+        collector.start()
+        says(collector, "session resumed")
+        assert collector.terminate() == 0
+        text = collector.text()
+        assert ("next with a keep alive of 10 s" in text) is (not level), text
 
 
 def test_another_client_with_the_collectors_id_is_named(tmp_path, mosquitto):  # noqa: F811

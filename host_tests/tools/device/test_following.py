@@ -186,7 +186,8 @@ def test_faults(capsys, words, says):
 
 
 @pytest.mark.parametrize(
-    ("server_name", "is_let_in"), [("broker.home", True), ("127.0.0.1", False)]
+    ("server_name", "is_let_in"),
+    [("broker.home", True), ("Broker.Home.", True), ("127.0.0.1", False)],
 )
 def test_the_brokers_name_is_that_of_the_settings_as_on_the_board(tmp_path, server_name, is_let_in):
     """Where the certificate has another than broker_host."""

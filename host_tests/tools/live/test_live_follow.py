@@ -12,7 +12,7 @@ import pytest
 
 from collector_process import wait_until
 from live_server import Writer, payload
-from outpost_tools.common import job_notes
+from outpost_tools.common import attention, job_notes
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import Frame, encode_frame
 from outpost_tools.common.segments import SegmentWriter, open_segments, sealed_segments
@@ -159,6 +159,19 @@ def test_health_of_each_boot_adds_up_and_of_a_state_the_newest_counts():
     )
     row = made.boards["a"].row(count_missing=True)
     assert (row["not_published"], row["aside"]) == (8, 1) and made.boards["a"].sensors == {}
+
+
+def test_messages_that_the_broker_does_not_pass_on_are_named_and_no_other_client_is():
+    made = a_fleet()
+    told_ = [(0, "aside", 3), (1, "not_passed", 3), (2, "takeovers", 5)]
+    made.take([frame("a", n, [(name, "", v)]) for n, name, v in told_])
+    row = made.boards["a"].row(count_missing=True)
+    [found] = attention.of_device(row, silent_s=0, usual_s=0)
+    assert (found.key, found.text) == ("notpassed", "3 set aside")
+    assert "takes these messages and does not pass them on: check the board's rights" in (
+        found.kind.todo
+    )
+    assert attention.takeovers(row) == 0 and attention.takeovers(row | {"aside": 0}) == 5
 
 
 def test_bins_end_where_a_span_ends():

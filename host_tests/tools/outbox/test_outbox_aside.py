@@ -223,7 +223,8 @@ def test_send_publishes_to_the_boards_broker_and_lets_go(here, capsys):
     settings = here / "kitchen.toml"
     with Broker("mosquitto", here / "broker") as broker:
         settings.write_text(
-            f'device_id = "board-1"\nbroker_host = "127.0.0.1"\nbroker_port = {broker.port}\n'
+            f'device_id = "board-1"\nmode = "broker"\nbroker_host = "127.0.0.1"\n'
+            f"broker_port = {broker.port}\n"
         )
         words = ["send", "flash.img", "--settings", settings]
         status, out, err = aside(capsys, *words, "--number", 5)
@@ -242,7 +243,8 @@ def test_a_broker_that_still_will_not_take_it_keeps_it_set_aside(here, capsys):
     settings = here / "kitchen.toml"
     with closing_broker() as port:
         settings.write_text(
-            f'device_id = "board-1"\nbroker_host = "127.0.0.1"\nbroker_port = {port}\n'
+            f'device_id = "board-1"\nmode = "broker"\nbroker_host = "127.0.0.1"\n'
+            f"broker_port = {port}\n"
         )
         status, out, err = aside(capsys, "send", "flash.img", "--settings", settings, "--number", 5)
     assert (status, out) == (2, "")
@@ -250,10 +252,11 @@ def test_a_broker_that_still_will_not_take_it_keeps_it_set_aside(here, capsys):
     assert held() == [b"message 4", b"message 5", b"message 6"]
 
 
-def settings_of(here, port, level):
+def settings_of(here, port, level, mode="broker"):
     settings = here / "kitchen.toml"
     settings.write_text(
         f'device_id = "board-1"\nbroker_host = "127.0.0.1"\nbroker_port = {port}\nlevel = {level}\n'
+        f'mode = "{mode}"\n'
     )
     return settings
 
@@ -264,6 +267,29 @@ def test_send_speaks_the_version_that_the_settings_say(here, capsys, level):
         settings = settings_of(here, port, level)
         status, _, err = aside(capsys, "send", "flash.img", "--settings", settings, "--number", 5)
     assert (status, held()) == (0, [b"message 4", b"message 6"]), err
+
+
+@pytest.mark.parametrize("level", [4, 5])
+def test_in_collector_mode_it_speaks_mqtt_5_to_hear_whether_the_broker_denies_it(
+    here, capsys, level
+):
+    """In 3.1.1 PUBACK says nothing, and the message would be gone."""
+    words = ["send", "flash.img", "--number", 5, "--settings"]
+    for reason, said in ((0x87, "Not authorized"), (0x10, "No matching subscribers")):
+        with acknowledging_broker(5, reason=reason) as port:
+            status, _, err = aside(capsys, *words, settings_of(here, port, level, "collector"))
+        assert (status, len(held())) == (2, 3) and f"refuses message 5: {said}" in err
+    with acknowledging_broker(5) as port:
+        assert aside(capsys, *words, settings_of(here, port, level, "collector"))[0] == 0
+    assert held() == [b"message 4", b"message 6"]
+
+
+def test_in_collector_mode_a_broker_without_mqtt_5_gets_none_and_the_way_out_is_named(here, capsys):
+    words = ["send", "flash.img", "--number", 5, "--settings"]
+    for answer in (b"\x20\x02\x00\x01", b""):
+        with refusing_broker(answer) as port:
+            status, _, err = aside(capsys, *words, settings_of(here, port, 4, "collector"))
+        assert (status, len(held())) == (2, 3) and "aside export --segments" in err
 
 
 def test_a_message_that_a_broker_of_mqtt_5_refuses_stays_set_aside(here, capsys):
@@ -317,6 +343,16 @@ def acknowledging_broker(level, reason=0):
         code = bytes([reason]) if reason else b""
         peer.sendall(bytes([0x40, 2 + len(code)]) + publish[at : at + 2] + code)
         peer.recv(1000)
+
+    return listening(serve)
+
+
+def refusing_broker(answer):
+    """Answers CONNECT with these bytes, or closes."""
+
+    def serve(peer):
+        peer.recv(1000)
+        peer.sendall(answer)
 
     return listening(serve)
 

@@ -389,6 +389,8 @@ def test_health_names_a_block_that_failed_and_messages_set_aside(here, capsys):
     assert status == 1 and (found["left_out"], found["aside"]) == ([3], 1)
     assert found["ring_blocks"] == 6 and found["faults"] == []
     assert ["1 block failed" in found["troubles"][0], "aside" in found["troubles"][1]] == [True] * 2
+    assert "takes these messages and does not pass them on: check the" in found["troubles"][1]
+    assert found["aside_topics"] == [TOPIC.decode()]
 
 
 @pytest.mark.parametrize("words", [["show"], ["aside", "list"], ["export", "--json-lines", "x"]])

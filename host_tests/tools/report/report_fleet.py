@@ -28,6 +28,7 @@ BLOCKS = 16
 TROUBLES = (
     "lost", "silent", "open", "behind", "restarts", "noclock",
     "pins", "refused", "aside", "worn", "mended", "takeover", "twins", "restored",
+    "notpassed",
 )  # fmt: skip
 # What a board with such a trouble tells of its health.
 TOLD = {
@@ -37,6 +38,7 @@ TOLD = {
     "worn": {"left_out": 1, "mended": 4},
     "mended": {"mended": 1, "torn": 2},
     "takeover": {"takeovers": 12},
+    "notpassed": {"aside": 4, "not_passed": 4, "takeovers": 3},
 }
 CONFLICTS = {
     "twins": {"conflicts": 131, "two_boards": 1},

@@ -243,6 +243,11 @@ def seen(**changes) -> dict:
         ({"boots": 2, "first_seen": -1}, ["fine"]),
         ({"left_out": 1}, ["worn"]),
         ({"aside": 1}, ["aside"]),
+        ({"aside": 2, "not_passed": 1}, ["notpassed"]),
+        ({"not_passed": 1}, ["fine"]),  # all of them were exported or sent
+        # a connection that ends at such a message looks like another client with the name
+        ({"aside": 1, "takeovers": 9}, ["aside"]),
+        ({"aside": 1, "takeovers": 9, "not_passed": 1}, ["notpassed"]),
         ({"unheard": 1}, ["unheard"]),
         ({"pins_lost": 1, "left_out": 1}, ["pins"]),
         ({"pins_lost": 1, "left_out": 2}, ["pins", "worn"]),

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from outpost_tools.common.tls import without_dot
+
 _DAY = datetime.timedelta(days=1)
 AUTHORITY_DAYS = 20 * 365
 SERVER_DAYS = 10 * 365
@@ -41,6 +43,7 @@ def authority() -> Pair:
 
 def server(signer: Pair, names: list[str]) -> Pair:
     """names: host names and addresses with which clients reach the broker, the main one first."""
+    names = [without_dot(one) for one in names]
     parent = x509.load_pem_x509_certificate(signer.certificate.encode())
     parent_key = serialization.load_pem_private_key(signer.key.encode(), None)
     key = ec.generate_private_key(ec.SECP256R1())

@@ -3,6 +3,7 @@ comes from the recommended configuration (common/mosquitto.conf), which explains
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from outpost_tools.broker.about import About
@@ -12,6 +13,11 @@ from outpost_tools.common.broker import configuration
 from outpost_tools.common.errors import ToolError
 
 PLUGIN = "mosquitto_dynamic_security.so"
+MOST_QUEUED = 2147483647
+_NAME = "server/mosquitto.conf"
+_NO_LIMIT = re.compile(
+    r"^(?:# 0: no limit on their number \.\.\.\n)?max_queued_messages 0$", re.MULTILINE
+)
 _PLACES = ("/usr/lib/*/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/", "/opt/homebrew/lib/")
 _LISTENER = """\
 # Made by `outpost broker init`, which overwrites it; change users and rights with
@@ -47,6 +53,27 @@ def text(folder: Folder, about: About) -> str:
     )
     made = configuration(listener, folder.state, about.user)
     return made[made.index(listener) :]
+
+
+def mend(folder: Folder, about: About) -> str:
+    """Replaces a setting of earlier versions in the folder's configuration and leaves the rest, in
+    which somebody may have changed another limit. Returns what was done; "": nothing.
+
+    Raises ToolError.
+    """
+    if not folder.configuration.is_file():
+        return ""
+    before = folder.read(_NAME)
+    after = _NO_LIMIT.sub(f"max_queued_messages {MOST_QUEUED}", before)
+    if after == before:
+        return ""
+    folder.write(_NAME, after)
+    folder.give_to(about.user)
+    return (
+        f"{folder.configuration}: max_queued_messages {MOST_QUEUED} instead of 0, with which "
+        "mosquitto closed the connection at each message that a board may not send; restart the "
+        "broker"
+    )
 
 
 def find_plugin() -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
+from outpost_tools.common import refusals
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.notices import why_no_connection
@@ -46,7 +47,7 @@ class Control:
         self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._on_message
         try:
-            self._client.connect(admin.host, admin.port, keepalive=30)
+            self._client.connect(admin.host, admin.port, keepalive=refusals.SHORT_KEEP_ALIVE_S)
         except ConnectionRefusedError:
             raise NotRunning(f"{self._name}: nothing listens there") from None
         except OSError as error:
@@ -100,9 +101,8 @@ class Control:
 
     def _on_connect(self, client: mqtt.Client, _userdata, _flags, reason, _properties) -> None:
         if reason.is_failure:
-            self._state = (
-                f"refused the administrator: {reason}; is admin.json the one of this broker?"
-            )
+            why = refusals.why(reason, login="is admin.json the one of this broker?")
+            self._state = f"refused the administrator: {why}"
         else:
             client.subscribe(f"{TOPIC}/response", qos=1)
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from outpost_tools.broker import rights, security_file
+from outpost_tools.broker import configuration, rights, security_file
 from outpost_tools.broker.control import Control, NotRunning
 from outpost_tools.broker.folder import Folder, check_name
 from outpost_tools.common import credentials
@@ -44,7 +44,8 @@ def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> 
             door.add(made)
         path = folder.save(made)
         what = "credentials in" if is_new else "exists already; its credentials stay in"
-        return f"{role} {name}: {what} {path}; {door.when}"
+        done = [f"{role} {name}: {what} {path}; {door.when}", configuration.mend(folder, about)]
+        return "\n".join(filter(None, done))
 
 
 def check_free(folder: Folder, role: str, name: str) -> None:

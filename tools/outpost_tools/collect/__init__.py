@@ -5,7 +5,7 @@ start.py      from the arguments to a running collector
 link.py       the MQTT connection: what arrived, acknowledge, publish
 log.py        the directory: lock, segments
 state.py      the snapshot of what is durable, and what changed since
-durable.py    from message keys to "durable up to seq N"; pure
+durable.py    from message keys to "durable up to seq N" and what is durable beyond a gap; pure
 exchange.py   several collectors: what each says to the others, who confirms, why it is safe; pure
 confirm.py    when a confirmation is due; pure
 place.py      is this disk the newest for its id? the broker remembers how far it had got

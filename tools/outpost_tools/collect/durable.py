@@ -11,6 +11,20 @@ what it said (see exchange.py), and in a union we could not tell which numbers t
 confirmed stays confirmed: a confirmation cannot be withdrawn from a board. State grows with the
 gaps, not with the messages.
 
+A *confirmation* says "durable up to N": `<stream: 8 hex digits> <N>`. If numbers beyond the first
+missing one are durable, a *gap report* follows it on the same topic:
+
+    <stream> <N> <a>-<b> <c>-<d> ...     at most GAP_RANGES ranges, ascending, a > N + 1
+
+N is -1 while number 0 is missing, and then there is no confirmation. The board learns from it which
+of its messages did not arrive although later ones did. One report proves nothing: the missing
+messages may be in flight, or another collector's statement may be. It commits to nothing either: a
+collector that comes back with an older disk withdraws it, like all that is above the base. So a
+board may release nothing because of it. It is not retained, because it would replace the
+confirmation. It needs no topic and no right of its own: firmware that does not know it takes it for
+a garbled confirmation (`parse_confirmation` in firmware/outpost/durable.py), which is ignored and
+counted.
+
 We keep at most MAX_STREAMS streams of a device, those used last: a board has one, and gets another
 when its outbox is formatted. Forgetting a stream is safe: it then counts as unseen and its numbers
 as not durable, so nothing is confirmed that is in no log. A board that still uses it retransmits
@@ -24,9 +38,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from outpost_tools.common.message import Key
-from outpost_tools.common.ranges import Ranges, cover, following, trim
+from outpost_tools.common.ranges import Ranges, beyond, cover, following, trim
 
 MAX_STREAMS = 16  # of a device
+GAP_RANGES = 4  # in a gap report, which a board reads in a small buffer
 
 
 @dataclass(slots=True)
@@ -43,9 +58,15 @@ class Stream:
     @property
     def next(self) -> int:
         """The first number that is not durable anywhere."""
-        return following(
-            self.base, [self.own, *self.others.values()] if self.others else [self.own]
-        )
+        return following(self.base, self._sets())
+
+    def beyond(self, most: int) -> Ranges:
+        """The first ranges that are durable after the first number that is not; at most that
+        many."""
+        return beyond(self.next, self._sets(), most)
+
+    def _sets(self) -> list[Ranges]:
+        return [self.own, *self.others.values()] if self.others else [self.own]
 
     def add(self, seq: int, held: int) -> None:
         """Add a message that is in our log."""
@@ -202,6 +223,19 @@ class Durable:
             if self._news is not None:
                 self._news.setdefault((device, name), [])
         return b"%s %d" % (name.encode(), following_seq - 1) if following_seq else None
+
+    def gap_report(self, device: str) -> bytes | None:
+        """`<stream> <n> <a>-<b> ...`: what is durable beyond the first missing number; n as in
+        confirmation(), or -1. None: nothing is. Calling this commits to nothing."""
+        name = self._latest.get(device)
+        if name is None:
+            return None
+        stream = self._streams[device][name]
+        ranges = stream.beyond(GAP_RANGES)
+        if not ranges:
+            return None
+        words = " ".join(f"{first}-{last}" for first, last in ranges)
+        return f"{name} {stream.next - 1} {words}".encode()
 
     def unconfirmed(self) -> int:
         """How many numbers in our own log are unconfirmed, over all streams."""

@@ -2,7 +2,8 @@
 
 The rule. A *statement* of collector C says about a stream: "these numbers are in my log, fsynced"
 (or below a `held` in it), and "everything below `base` was confirmed". A *confirmation*, "durable
-up to N", is sent when base..N lie in the union of what all collectors said (durable.py).
+up to N", is sent when base..N lie in the union of what all collectors said (durable.py). The gap
+report that may follow it is about the same union, and promises nothing.
 
 Why a confirmation is true: by induction over the confirmations. The base was confirmed by an
 earlier one, or is 0. Each number from there to N is in the log of the collector that said so: it

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import paho.mqtt.client as mqtt
 
 from outpost_tools.collect.oddities import Oddities
+from outpost_tools.common import refusals
 from outpost_tools.common.message import Key, device_in, key_in
 from outpost_tools.common.mqtt_connection import CONNACK_TIMEOUT_S, Connection, Limits
 from outpost_tools.common.mqtt_packets import DUP, RETAIN, Publish
@@ -70,6 +71,7 @@ class Link(Connection):
             (host, port), client_id, BATCH, credentials=credentials, tls=tls,
             had_session=had_session and not retiring, version=version,
         )  # fmt: skip
+        self.level_hint = "leave --level 5 out" if version == mqtt.MQTTv5 else "try --level 5"
         self.oddities = Oddities(prefix, client_id)
         self._client.on_properties = self.oddities.add
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
@@ -144,15 +146,17 @@ class Link(Connection):
         if self.connected and batch.connection == self._connection:
             self._client.ack_all(batch.packet_ids)
 
-    def publish(self, messages: list[tuple[str, bytes]]) -> None:
-        """Publish (topic, payload) pairs, retained. Only while connected.
+    def publish(self, messages: list[tuple[str, bytes]], *, retain: bool = True) -> None:
+        """Publish (topic, payload) pairs. Only while connected.
 
         QoS 0, without an answer for each: messages are lost only with the connection, and after
-        each new one everything is published again (`fresh`). Queued: QoS 1, 20 in flight, and what
-        the broker has not acknowledged is retransmitted on the next connection; paho does both.
+        each new one everything is published again (`fresh`). Queued: QoS 1, never retained, 20 in
+        flight, and what the broker has not acknowledged is retransmitted on the next connection;
+        paho does both.
         """
         if not self._is_queued:
-            self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
+            pairs = [(topic.encode(), payload) for topic, payload in messages]
+            self._client.publish_all(pairs, retain=retain)
             return
         for topic, payload in messages:
             self._unacknowledged.add(self._client.publish(topic, payload, qos=1).mid)
@@ -235,12 +239,6 @@ class Link(Connection):
             self._batch.frames.append(frame)
             self._batch.frame_bytes += len(frame)
 
-    def _on_refused(self, reason: str) -> None:
-        if reason == "Unsupported protocol version":
-            self._waiting.tell(f"refused: {reason}; leave --level 5 out; trying again")
-        else:
-            super()._on_refused(reason)
-
     def _device_of(self, topic: bytes) -> str | None:
         """Remember the device; None when the topic is not one that we subscribed to for boards."""
         if not self._ours.match(topic):
@@ -271,7 +269,7 @@ def _answer(client: mqtt.Client, address: tuple[str, int]) -> str:
     client.on_connect = lambda _client, _data, _flags, code, _properties: answers.append(code)
     until = time.monotonic() + CONNACK_TIMEOUT_S
     try:
-        client.connect(*address)
+        client.connect(*address, keepalive=refusals.SHORT_KEEP_ALIVE_S)
         while not answers and time.monotonic() < until:
             if client.loop(0.2) != mqtt.MQTT_ERR_SUCCESS and not answers:
                 return "the connection was lost"
@@ -280,4 +278,4 @@ def _answer(client: mqtt.Client, address: tuple[str, int]) -> str:
     client.disconnect()
     if not answers:
         return "no answer"
-    return f"refused: {answers[0]}" if answers[0].is_failure else ""
+    return f"refused: {refusals.why(answers[0])}" if answers[0].is_failure else ""

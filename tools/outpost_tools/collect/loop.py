@@ -32,6 +32,9 @@ RETIRE_QUIET_S = 2.0
 TOLD_DEVICES = 100
 SILENCE_S = 60.0
 
+Pair = tuple[str, bytes]  # topic, payload
+Told = tuple[bytes | None, bytes | None]  # confirmation, gap report
+
 
 class Collector:
     """Runs until `ending` is set (by a signal), then drains and seals.
@@ -76,8 +79,8 @@ class Collector:
         self._notes = Notes(log, prefix)
         self._told = -1  # the segment number that the broker remembers
         self._is_queued = is_queued
-        self._repeats: set[str] = set()  # devices to confirm again, even with the same number
-        self._last_told: dict[str, bytes] = {}  # queued: the last confirmation of each device
+        self._repeats: set[str] = set()  # devices to confirm again, even if nothing is new
+        self._last_told: dict[str, Told] = {}  # queued: what each device was told last
         self._pacing = Pacing(confirm_seconds)
         self.ending = Ending()
         self._cannot_seal = self._is_damaged = self._may_not_confirm = False
@@ -269,27 +272,33 @@ class Collector:
             self._tell_place()
             self._metrics.connections.inc()
             self._mark_all()
-        confirmations = self._due_confirmations(everything=everything)
+        confirmations, reports = self._due_confirmations(everything=everything)
         self._link.publish(confirmations)
+        self._link.publish(reports, retain=False)
         self._metrics.confirmations.inc(len(confirmations))
         self._speak(everything=everything)
 
-    def _due_confirmations(self, *, everything: bool) -> list[tuple[str, bytes]]:
-        """(topic, payload) pairs. A device gets the same number again when it retransmitted a
-        message, which is how it asks. Otherwise a retained message is renewed, but a queue of
-        identical confirmations would help nobody.
+    def _due_confirmations(self, *, everything: bool) -> tuple[list[Pair], list[Pair]]:
+        """Confirmations and gap reports (durable.py). A device gets the same ones again when it
+        retransmitted a message, which is how it asks. Otherwise a retained message is renewed, but
+        a queue of identical confirmations would help nobody.
         """
-        found = []
+        confirmations, reports = [], []
+        durable = self._log.durable
         for device in self._pacing.due(time.monotonic(), everything=everything):
-            text = self._log.durable.confirmation(device)
-            is_known = self._last_told.get(device) == text and device not in self._repeats
+            said = confirmation, report = durable.confirmation(device), durable.gap_report(device)
+            is_known = self._last_told.get(device) == said and device not in self._repeats
             self._repeats.discard(device)
-            if text is None or is_known:
+            if is_known:
                 continue
             if self._is_queued:
-                self._last_told[device] = text
-            found.append((f"{self._prefix}/{device}/durable", text))
-        return found
+                self._last_told[device] = said
+            topic = f"{self._prefix}/{device}/durable"
+            if confirmation is not None:
+                confirmations.append((topic, confirmation))
+            if report is not None:
+                reports.append((topic, report))
+        return confirmations, reports
 
     def _drain(self) -> int:
         """Send the last confirmations, then end cleanly.

@@ -15,6 +15,8 @@ broker.py           a broker on loopback, with mosquitto.conf
 children.py         child processes that do not outlive us, signals, free ports
 interpreters.py     MicroPython and mosquitto on this machine
 java.py             finds the Java that runs Spark
+tls.py              the TLS of a connection to a broker
+refusals.py         why a broker refuses a connection, by its code, and what to do
 notices.py          what we are waiting for: reported once, repeats folded
 attention.py        which board needs attention, and what to do about it
 web.py              what the pages served from this machine have in common

@@ -117,6 +117,16 @@ KINDS = {
             "discard them with <code>aside give-up</code>.",
         ),
         Kind(
+            "notpassed",
+            "⊠",
+            "messages that the broker takes and does not pass on",
+            "The broker takes these messages and does not pass them on: check the board's rights "
+            "on the topic, and the size limit. The board set them aside and continued. A board "
+            "that was renamed still holds messages with its earlier topic. <code>outpost outbox "
+            "aside list --live PORT</code> shows them. <code>aside export --segments</code> takes "
+            "them into the tables, then <code>aside give-up</code> frees the board's flash.",
+        ),
+        Kind(
             "worn",
             "▦",
             "flash blocks left out",
@@ -223,11 +233,11 @@ def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> lis
         _finding("lost", row["missing_closed"], "{:,} lost"),
         _conflicts(row),
         _finding("pins", row["pins_lost"], "{:,} outbox files gone"),
-        _finding("takeover", row["takeovers"], "disconnected {:,} times"),
+        _finding("takeover", takeovers(row), "disconnected {:,} times"),
         _finding("refused", row["not_published"], "{:,} not stored"),
         _finding("cut", row["cut_short"], "{:,} series cut short"),
         _finding("unheard", row["unheard"], "{:,} h without a confirmation"),
-        _finding("aside", row["aside"], "{:,} set aside"),
+        _aside(row),
         # a block whose file is gone is also left out, but not because of wear
         _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash blocks left out"),
         _sensors(row["sensor_faults"]),
@@ -244,6 +254,18 @@ def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> lis
 
 def _finding(key: str, number: int, text: str, least: int = 1) -> Finding | None:
     return Finding(key, text.format(number), number) if number >= least else None
+
+
+def takeovers(row: Mapping[str, Any]) -> int:
+    """0 while messages are set aside: a server that ends a connection because of them looks to the
+    board like another client with its name."""
+    return 0 if row["aside"] else row["takeovers"]
+
+
+def _aside(row: Mapping[str, Any]) -> Finding | None:
+    """not_passed counts from the board's start, so it says nothing once none is set aside."""
+    key = "notpassed" if row["not_passed"] else "aside"
+    return _finding(key, row["aside"], "{:,} set aside")
 
 
 def _conflicts(row: Mapping[str, Any]) -> Finding | None:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common import exposure
+from outpost_tools.common import exposure, tls
 from outpost_tools.common.command_line import check_topic, is_host
 from outpost_tools.common.errors import ToolError
 
@@ -58,7 +58,7 @@ class Credentials:
         """Verifies the broker's certificate and its name. Raises ToolError."""
         try:
             # without one, Python would trust the system's authorities
-            return ssl.create_default_context(cadata=self.ca or "none")
+            return tls.context(cadata=self.ca or "none")
         except (ssl.SSLError, TypeError, ValueError):
             raise ToolError(
                 f"the credentials of {self.role} {self.user!r}: key 'ca' is not a certificate; "

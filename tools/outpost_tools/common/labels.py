@@ -49,7 +49,8 @@ SENML_VERSION = 10  # of RFC 8428
 # Readings in which a board reports its own health (`firmware/station/health.py`): states, of which
 # the last value counts, and counts, which restart at each start of the board.
 HEALTH_STATES = ("left_out", "aside", "pins_lost", "unheard")
-HEALTH_COUNTS = tuple("not_published unreadable mended torn takeovers ahead cut_short".split())
+HEALTH_COUNTS = ("not_published", "unreadable", "mended", "torn", "takeovers", "ahead")
+HEALTH_COUNTS += ("cut_short", "not_passed")
 
 # In CBOR, SenML's labels are integers (RFC 8428 section 6); ours are text, as in JSON.
 CBOR = {-1: "bver", -2: "bn", -3: "bt", -4: "bu", -5: "bv", -6: "bs"}

@@ -120,10 +120,10 @@ class Client(mqtt.Client):
         """PUBACK for each (an identifier as its two bytes), in one write."""
         self._send(mqtt_packets.pubacks(packet_ids))
 
-    def publish_all(self, messages: list[tuple[bytes, bytes]]) -> None:
-        """Publish (topic, payload) pairs with QoS 0, retained, in one write."""
+    def publish_all(self, messages: list[tuple[bytes, bytes]], *, retain: bool = True) -> None:
+        """Publish (topic, payload) pairs with QoS 0, in one write."""
         none = b"\0" if self.is_5 else b""  # properties
-        packets = [mqtt_packets.publish_retained(topic, none + data) for topic, data in messages]
+        packets = [mqtt_packets.publish(one, none + data, retain=retain) for one, data in messages]
         self._send(b"".join(packets))
 
     def say_goodbye(self) -> None:

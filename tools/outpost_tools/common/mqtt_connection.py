@@ -24,12 +24,14 @@ import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from outpost_tools.common import refusals, tls
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.notices import Folded, why_no_connection
 from outpost_tools.common.takeover import ADVICE, Takeovers
 
-KEEP_ALIVE_S = 30
+# The second is for a broker that refuses the first, see _on_connect().
+KEEP_ALIVES_S = (30, refusals.SHORT_KEEP_ALIVE_S)
 CONNACK_TIMEOUT_S = 10.0
 BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
@@ -63,14 +65,11 @@ def tls_context(
     Raises ToolError.
     """
     try:
-        context = ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+        context = tls.context(cafile=str(ca_file) if ca_file else None)
     except (OSError, ssl.SSLError) as error:
         raise ToolError(
             f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed"
         ) from None
-    # On by default since Python 3.13; it refuses a CA without key usage and certificates without an
-    # authority key identifier, which many recipes for a private CA produce. Boards accept them.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if certificate is not None:
         try:
             context.load_cert_chain(certificate, key)
@@ -87,10 +86,7 @@ class Connection:
 
     keeps_session = True  # at the broker, while we are disconnected
     receive_maximum = 0  # MQTT 5: messages that the broker may have in flight; 0: no limit
-    refused_hint = (
-        "check --user and --password-file, or --credentials; has this user been revoked, or may it "
-        "not use this --id?"
-    )
+    login_hint, level_hint = refusals.LOGIN, refusals.LEVEL  # when the broker refuses these
 
     def __init__(
         self,
@@ -116,6 +112,7 @@ class Connection:
         self._version = version
         self._connection = 0  # counts connections: a packet id means nothing on a later one
         self._waiting = Folded(self._say)
+        self._keep_alive_s = KEEP_ALIVES_S[0]
         self._backoff_s = BACKOFF_FIRST_S
         self._retry_at = self._connack_by = 0.0
         self._client = self._make_client(client_id)
@@ -201,7 +198,7 @@ class Connection:
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_LAST_S)
         self._connack_by = time.monotonic() + CONNACK_TIMEOUT_S
         try:
-            self._client.connect(*self._address, keepalive=KEEP_ALIVE_S, **self._session())
+            self._client.connect(*self._address, keepalive=self._keep_alive_s, **self._session())
         except (
             OSError
         ) as error:  # also ssl.SSLError: without a valid certificate there is no connection
@@ -229,7 +226,8 @@ class Connection:
     def _on_connect(self, client: mqtt.Client, _userdata, flags, reason, _properties) -> None:
         if reason.is_failure:
             self.takeovers.failed()
-            self._on_refused(str(reason))
+            why = refusals.why(reason, login=self.login_hint, level=self.level_hint)
+            self._on_refused(why + self._with_other_keep_alive(reason))
             return
         self.connected = True
         self._connected_at = time.monotonic()
@@ -245,11 +243,20 @@ class Connection:
             self._say(_NO_SESSION.format(id=self._client_id))
         self._had_session = True
 
+    def _with_other_keep_alive(self, reason) -> str:
+        """MQTT 3.1.1 has no code for a keep alive that is too long: try the other one. In 5.0 the
+        broker says which one applies, and paho obeys."""
+        if self._version == mqtt.MQTTv5 or reason.value != refusals.BAD_IDENTIFIER:
+            return ""
+        self._keep_alive_s = KEEP_ALIVES_S[self._keep_alive_s == KEEP_ALIVES_S[0]]
+        return f"; next with a keep alive of {self._keep_alive_s} s"
+
     def _on_no_connection(self, reason: str) -> None:
         self._waiting.tell(f"{reason}; trying again until it is there, Ctrl-C ends")
 
     def _on_refused(self, reason: str) -> None:
-        self._waiting.tell(f"refused: {reason}; {self.refused_hint}; trying again")
+        """reason: in words, with what to do."""
+        self._waiting.tell(f"refused: {reason}; trying again")
 
     def _on_disconnect(self, _client, _userdata, _flags, reason, _properties) -> None:
         if self.connected:

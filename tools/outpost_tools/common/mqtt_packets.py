@@ -78,15 +78,15 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
     return 1, len(data)
 
 
-def publish_retained(topic: bytes, payload: bytes) -> bytes:
-    """A PUBLISH of QoS 0 with RETAIN."""
+def publish(topic: bytes, payload: bytes, *, retain: bool) -> bytes:
+    """A PUBLISH of QoS 0."""
     body = len(topic).to_bytes(2, "big") + topic + payload
     length, rest = bytearray(), len(body)
     while rest > 127:
         length.append(rest & 127 | 128)
         rest >>= 7
     length.append(rest)
-    return b"\x31" + length + body
+    return bytes((_PUBLISH | (RETAIN if retain else 0),)) + length + body
 
 
 def pubacks(packet_ids: list[bytes]) -> bytes:

@@ -55,6 +55,19 @@ def following(number: int, sets: Iterable[Ranges]) -> int:
     return number
 
 
+def beyond(number: int, sets: Sequence[Ranges], most: int) -> Ranges:
+    """The first ranges of the union of the sets that begin after `number`; at most that many."""
+    found: Ranges = []
+    while len(found) < most:
+        starts = [ranges[bisect_right(ranges, number, key=_first) :][:1] for ranges in sets]
+        if not any(starts):
+            break
+        first = min(one[0][0] for one in starts if one)
+        number = following(first, sets)
+        found.append([first, number - 1])
+    return found
+
+
 def missing(ranges: Ranges, start: int) -> Iterator[tuple[int, int]]:
     """The ranges between `start` and the last number of the set that the set does not contain."""
     for first, last in ranges:

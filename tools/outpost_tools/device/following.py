@@ -18,7 +18,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common import message, series
+from outpost_tools.common import message, series, tls
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
@@ -92,6 +92,10 @@ class Follower(MessageConnection[None]):
     """fault: why there is no going on; "" while there is."""
 
     keeps_session = False
+    login_hint = (
+        "is the password right, and has the user not been revoked? A broker made by `outpost "
+        "broker` lets a board's user in from the board alone: use --credentials"
+    )
 
     def __init__(self, source: Source, tell: Say) -> None:
         super().__init__(
@@ -143,11 +147,7 @@ class Follower(MessageConnection[None]):
         if self._connection:
             super()._on_refused(reason)
             return
-        self.fault = (
-            f"{self._where}: the broker refused {self._source.user}: {reason}; is the password "
-            "right, and has the user not been revoked? A broker made by `outpost broker` lets a "
-            "board's user in from the board alone: use --credentials"
-        )
+        self.fault = f"{self._where}: the broker refused {self._source.user}: {reason}"
 
     def _on_message(self, _client, _userdata, found: mqtt.MQTTMessage) -> None:
         device, _, kind = found.topic.removeprefix(f"{self._source.prefix}/").rpartition("/")
@@ -169,24 +169,13 @@ class Follower(MessageConnection[None]):
         )
 
 
-class _Named(ssl.SSLContext):
-    """Looks for the name that the settings give, as the board does; paho would look for the
-    address that it connects to."""
-
-    server_name = ""
-
-    def wrap_socket(self, *words: Any, **options: Any) -> ssl.SSLSocket:
-        return super().wrap_socket(*words, **{**options, "server_hostname": self.server_name})
-
-
 def tls_context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
-    """Raises ToolError."""
+    """Looks for the name that the settings give, as the board does. Raises ToolError."""
     from outpost_tools.device import certificates
 
-    context = _Named(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name
-    context.server_name = settings["server_name"]
     ca = certificates.certificate((folder / settings["ca_file"]).read_bytes())
-    context.load_verify_locations(cadata=certificates.der_of_certificate(ca))
+    context = tls.context(cadata=certificates.der_of_certificate(ca))
+    context.server_name = settings["server_name"]
     if settings["client_cert_file"]:
         try:
             context.load_cert_chain(

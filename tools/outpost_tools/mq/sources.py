@@ -40,7 +40,8 @@ class Subscription(MessageConnection[Incoming]):
     connection."""
 
     is_finished = False
-    refused_hint = "check --user and --password-file, or --credentials, or try --mqtt 3.1.1"
+    login_hint = "check --user and --password-file, or --credentials, or try --mqtt 3.1.1"
+    level_hint = "try --mqtt 3.1.1, or --mqtt 5"
 
     def __init__(
         self,

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from outpost_tools.common.visible import visible
 from outpost_tools.outbox import wear
 from outpost_tools.outbox.faults import Findings
 from outpost_tools.outbox.image import Image, Kind, Status
 from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES
 from outpost_tools.outbox.shelf import Shelf
 
+_TOPICS = 3  # named in a row
 WORN_PART = 0.8  # of the erases that a block survives
 
 
@@ -146,15 +148,22 @@ def _faults(image: Image, findings: Findings, found: Health) -> None:
 
 
 def _aside(shelf: Shelf, found: Health) -> None:
-    count = len(shelf.messages)
-    found.facts["aside"] = count
+    count, topics = len(shelf.messages), _topics(shelf)
+    found.facts |= {"aside": count, "aside_topics": topics}
     if count or shelf.damaged:
         damaged = f", {_of(shelf.damaged, 'place')} damaged" if shelf.damaged else ""
-        found.rows.append(("set aside", _of(count, "message") + damaged))
+        more = ", ..." if len(topics) > _TOPICS else ""
+        on = f" on {', '.join(topics[:_TOPICS])}{more}" if topics else ""
+        found.rows.append(("set aside", _of(count, "message") + on + damaged))
         found.troubles.append(
-            f"{_of(count, 'message')} set aside, because the server would not take them: outpost "
-            "outbox aside list"
+            f"{_of(count, 'message')} set aside: the server would not take them, or (in collector "
+            "mode) the broker takes these messages and does not pass them on: check the board's "
+            "rights on the topic, and the size limit; outpost outbox aside list"
         )
+
+
+def _topics(shelf: Shelf) -> list[str]:
+    return sorted({visible(one.topic.decode("utf-8", "replace")) for one in shelf.messages})
 
 
 def _pins(pins: str, found: Health) -> None:

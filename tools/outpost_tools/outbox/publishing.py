@@ -1,5 +1,9 @@
 """Publishes messages from this machine to a board's broker, with the board's settings, one at a
-time and acknowledged."""
+time and acknowledged.
+
+Over MQTT 3.1.1 a broker acknowledges also what it denies, and nobody gets it. In collector mode
+messages are set aside for just that, so there this speaks MQTT 5.0, whose PUBACK has a reason.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common import refusals
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import following
 from outpost_tools.outbox.shelf import Aside
@@ -17,11 +22,18 @@ from outpost_tools.outbox.shelf import Aside
 _ANSWER_S = 15.0
 _STEP_S = 0.05
 _MQTT_5 = 5
+_NO_SUBSCRIBER = 0x10
+_NO_REASONS = (
+    "in collector mode this needs MQTT 5.0, because over 3.1.1 a broker acknowledges also what it "
+    "denies. Without it, take the messages into the tables (outpost outbox aside export "
+    "--segments), then discard them here (aside give-up)"
+)
 
 
 class Broker:
-    def __init__(self, client: Any, where: str) -> None:
-        self._client, self._where = client, where
+    def __init__(self, client: Any, where: str, *, must_arrive: bool = False) -> None:
+        """must_arrive: a message that nobody has subscribed to is a failure."""
+        self._client, self._where, self._must_arrive = client, where, must_arrive
         self._is_lost = False
         self._reason: Any = None  # of the last acknowledgement; only MQTT 5.0 has failures
         client.on_disconnect = self._lost
@@ -43,9 +55,10 @@ class Broker:
         until = time.monotonic() + _ANSWER_S
         while not is_done():
             if self._is_lost:
+                needs_5 = f" ({_NO_REASONS})" if self._must_arrive else ""
                 raise ToolError(
                     f"{self._where}: the broker closed the connection at {what}: the cause is not "
-                    "fixed yet; it stays set aside"
+                    f"fixed yet; it stays set aside{needs_5}"
                 )
             if time.monotonic() > until:
                 raise ToolError(
@@ -64,9 +77,12 @@ class Broker:
             raise ToolError(f"message {message.seq}: no topic to publish to: {error}") from None
         name = f"message {message.seq}"
         self.wait(lambda: not sent.rc and sent.is_published(), name)  # rc: already disconnected
-        if self._reason is not None and self._reason.is_failure:
+        reason = self._reason
+        if reason is None:
+            return
+        if reason.is_failure or (self._must_arrive and reason.value == _NO_SUBSCRIBER):
             raise ToolError(
-                f"{self._where}: the broker refuses {name}: {self._reason}; it stays set aside"
+                f"{self._where}: the broker refuses {name}: {reason}; it stays set aside"
             )
 
 
@@ -93,25 +109,35 @@ def connected(settings: dict[str, Any], folder: Path) -> Iterator[Broker]:
 
 def _open(settings: dict[str, Any], folder: Path, name: str) -> Broker | None:
     """None: this user may not use this client identifier, or has no access. Raises ToolError."""
+    where = f"{settings['broker_host']}:{settings['broker_port']}"
+    must_arrive = settings["mode"] == "collector"
+    client = _client(settings, folder, name, must_arrive=must_arrive)
+    answers: list[Any] = []
+    client.on_connect = lambda _c, _u, _f, reason, _p: answers.append(reason)
+    try:
+        address = settings["broker_host"], settings["broker_port"]
+        client.connect(*address, keepalive=refusals.SHORT_KEEP_ALIVE_S)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"{where}: the broker does not answer: {error}") from None
+    broker = Broker(client, where, must_arrive=must_arrive)
+    broker.wait(lambda: bool(answers), "the connection")
+    if not answers[0].is_failure:
+        return broker
+    if answers[0] == "Not authorized":
+        return None
+    level = _NO_REASONS if must_arrive else refusals.LEVEL
+    why = refusals.why(answers[0], level=level)
+    raise ToolError(f"{where}: the broker refuses the login: {why}")
+
+
+def _client(settings: dict[str, Any], folder: Path, name: str, *, must_arrive: bool) -> Any:
+    """Not yet connected. Raises ToolError."""
     import paho.mqtt.client as mqtt
 
-    version = following.version_of(settings)
+    version = mqtt.MQTTv5 if must_arrive else following.version_of(settings)
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=version)
     if settings["user"]:
         client.username_pw_set(settings["user"], settings["password"] or None)
     if settings["tls"]:
         client.tls_set_context(following.tls_context(settings, folder))
-    where = f"{settings['broker_host']}:{settings['broker_port']}"
-    refusals: list[Any] = []
-    client.on_connect = lambda _c, _u, _f, reason, _p: refusals.append(reason)
-    try:
-        client.connect(settings["broker_host"], settings["broker_port"])
-    except (OSError, ValueError) as error:
-        raise ToolError(f"{where}: the broker does not answer: {error}") from None
-    broker = Broker(client, where)
-    broker.wait(lambda: bool(refusals), "the connection")
-    if not refusals[0].is_failure:
-        return broker
-    if refusals[0] == "Not authorized":
-        return None
-    raise ToolError(f"{where}: the broker refuses the login: {refusals[0]}")
+    return client

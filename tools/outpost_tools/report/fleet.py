@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pandas as pd
 
-from outpost_tools.common.attention import KINDS, Finding
+from outpost_tools.common.attention import KINDS, Finding, takeovers
 from outpost_tools.common.words import (
     LETTERS,
     OTHER,
@@ -44,6 +44,7 @@ _HEALTH = (
     ("left_out", "{:,} flash blocks failed and left out"),
     ("pins_lost", "{:,} of its files gone"),
     ("aside", "{:,} messages set aside"),
+    ("not_passed", "{:,} messages that the broker took and did not pass on"),
     ("unheard", "{:,} h without a confirmation"),
     ("not_published", "{:,} measurements not stored"),
     ("unreadable", "{:,} messages that the flash lost"),
@@ -195,7 +196,8 @@ def _facts(row: dict, report: Report) -> list[str]:
         f"outbox now {row['backlog_last']:,}, at most {row['backlog_max']:,}",
         f"slowest delivery {delivered(row['max_ms'])}",
     ]
-    items += [f"outbox: {words.format(row[name])}" for name, words in _HEALTH if row[name]]
+    told = row | {"takeovers": takeovers(row)}
+    items += [f"outbox: {words.format(told[name])}" for name, words in _HEALTH if told[name]]
     is_shown = any(one.name == "battery" for one in report.newest.get(row["device"], []))
     if row["battery"] == row["battery"] and not is_shown:
         items.append(f"battery {row['battery']:g}")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common import credentials
+from outpost_tools.common import credentials, refusals
 from outpost_tools.common.errors import ToolError
 
 _TURN_S = 0.2
@@ -71,7 +71,7 @@ class Line:
         """Raises ToolError."""
         host, port = self._access.address
         try:
-            self.client.connect(host, port, keepalive=30)
+            self.client.connect(host, port, keepalive=refusals.SHORT_KEEP_ALIVE_S)
         except OSError as error:
             raise ToolError(f"broker {host}:{port}: {error}; nothing was sent") from None
 
@@ -97,7 +97,7 @@ class Line:
 
     def _connected(self, client, _data, _flags, code, _properties) -> None:
         if code.is_failure:
-            self.fault = f"the broker refuses this user: {code}; nothing was sent"
+            self.fault = f"the broker refuses this user: {refusals.why(code)}; nothing was sent"
             return
         self._reconnect_s = _RECONNECT_S[0]
         prefix = self._access.prefix

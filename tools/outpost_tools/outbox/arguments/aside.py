@@ -13,14 +13,16 @@ from outpost_tools.outbox.arguments import options
 SUMMARY = "messages set aside because the server refused them: list, export, send, give up"
 _DESCRIPTION = """\
 Handle messages that a board has set aside: the server closed the connection at each of them, so the
-board put them on a shelf in its flash and continued with the others. Typical causes are the
-broker's limit on the size of a message, a topic that it does not allow, or firmware that sends
-something the broker does not support.
+board put them on a shelf in its flash and continued with the others. In collector mode these are
+also messages that the broker takes and does not pass on. Typical causes are the broker's limit on
+the size of a message, a topic that it does not allow (a board that was renamed still holds messages
+with its earlier topic), or firmware that sends something the broker does not support.
 
   list      print one line for each: number, stream, QoS, size, topic and payload
   export    write them to JSON lines, or to a segment for the tables; they stay set aside
   send      send them again, after the cause is fixed. With --settings, this machine sends a message
-            to the board's broker and releases it when the broker has acknowledged it. Otherwise the
+            to the board's broker and releases it when the broker has acknowledged it (in collector
+            mode over MQTT 5.0, which tells whether the broker denies it). Otherwise the
             board stores it again and sends it itself (not in collector mode, where a message keeps
             its number)
   give-up   discard them permanently; needs --yes

@@ -1,0 +1,55 @@
+"""Why a broker refuses a connection, by the code of its CONNACK, and what to do: the words of all
+commands. Knows codes, no network.
+
+paho gives the codes of MQTT 3.1.1 (1 to 5) the numbers of 5.0, which has more of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+LOGIN = (
+    "check --user and --password-file, or --credentials; has this user been revoked, or may it not "
+    "use this --id?"
+)
+LEVEL = "it does not speak this version of MQTT"
+# One connection for one question. No broker that we know allows less: mosquitto's max_keepalive
+# is at least 10 s.
+SHORT_KEEP_ALIVE_S = 10
+
+UNSUPPORTED_VERSION, BAD_IDENTIFIER = 0x84, 0x85
+_BAD_LOGIN, _NOT_AUTHORIZED = 0x86, 0x87
+# MQTT 3.1.1 has only this code for a keep alive that is too long: mosquitto sends it, also with
+# session present set, which [MQTT-3.2.2-4] forbids.
+_IDENTIFIER = (
+    "it does not take this client identifier, or its limit of the keep alive (mosquitto: "
+    "max_keepalive) is lower than ours: see its log"
+)
+_LOG = "the broker's log may say why"
+_HINTS = {
+    0x80: _LOG,
+    0x81: f"it could not read our CONNECT; {_LOG}",
+    0x82: f"it calls our CONNECT a protocol error; {_LOG}",
+    0x83: _LOG,
+    BAD_IDENTIFIER: _IDENTIFIER,
+    0x88: "the broker runs, but takes no clients now; see its log",
+    0x89: "it has too much to do, or too many clients",
+    0x8A: "it bans this client: see its configuration",
+    0x8C: "it wants a login of another kind than user and password",
+    0x90: "it does not allow the topic of our will: check the rights of this user",
+    0x95: "our CONNECT or will is longer than its maximum packet size: raise that",
+    0x97: "a quota of the broker is used up: connections or messages of this user",
+    0x99: "it does not take the payload of our will",
+    0x9A: "it does not take retained messages, and our will is one: allow RETAIN there",
+    0x9B: "it does not take the QoS of our will: allow QoS 1 there",
+    0x9C: "it names another server for now: see its configuration",
+    0x9D: "it has moved to another server: see its configuration",
+    0x9F: "it limits how often clients connect: wait, and look for a client that reconnects often",
+}
+
+
+def why(reason: Any, *, login: str = LOGIN, level: str = LEVEL) -> str:
+    """The code in words, and what to do. reason: paho's ReasonCode. login, level: what to do when
+    user or password, or the version of MQTT, is the reason."""
+    hints = {_BAD_LOGIN: login, _NOT_AUTHORIZED: login, UNSUPPORTED_VERSION: level}
+    return f"{reason}; {(hints | _HINTS).get(reason.value, _LOG)}"

@@ -1,0 +1,38 @@
+"""The TLS of a connection to a broker: verifies certificate and name, always."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+
+class Context(ssl.SSLContext):
+    """A final dot is legal in the name of a host, but not part of the name in its certificate and
+    in SNI (RFC 6066, section 3). server_name: the name to verify, if it is not that of the host to
+    which the socket connects."""
+
+    server_name = ""
+
+    def wrap_socket(self, *words: Any, **options: Any) -> ssl.SSLSocket:
+        name = self.server_name or options.get("server_hostname") or ""
+        return super().wrap_socket(*words, **{**options, "server_hostname": without_dot(name)})
+
+
+def context(cafile: str | None = None, cadata: str | None = None) -> Context:
+    """Without both: the system's authorities. Raises OSError, also ssl.SSLError, ValueError or
+    TypeError.
+
+    Not ssl.create_default_context(): since Python 3.13 it refuses a CA without key usage and
+    certificates without an authority key identifier, which many recipes for a private CA produce.
+    Boards accept them.
+    """
+    made = Context(ssl.PROTOCOL_TLS_CLIENT)
+    if cafile or cadata is not None:
+        made.load_verify_locations(cafile=cafile, cadata=cadata)
+    else:
+        made.load_default_certs()
+    return made
+
+
+def without_dot(name: str) -> str:
+    return name.removesuffix(".")
