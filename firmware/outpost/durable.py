@@ -9,7 +9,8 @@ confirmation, and decides when unconfirmed messages are sent again.
 when the session has reconnected, and when messages stay unconfirmed for `timeout_ms` (doubled up to
 64-fold, so that an absent collector does not make a board send indefinitely). One that the end of a
 connection cut short goes on where it was, and new messages follow before the next one, so that each
-has its turn, also with a broker that ends the connection on some. None begins while `suspects.py` tests a message.
+has its turn, also with a broker that ends the connection on some. None begins while `suspects.py`
+tests a message.
 
 The confirmation is a retained message on the device's topic, `<stream: 8 hex digits> <seq>`:
 everything up to number seq is durable. One that is stale, foreign, garbled or ahead of what was

@@ -5,8 +5,8 @@
 from mutant_changes import Mutant
 
 MODULES = (
-    "client", "connect_packet", "in_flight", "queued", "retry", "suspects", "streaming", "ram_outbox",
-    "ram_shelf", "topics", "series_bits",
+    "client", "connect_packet", "in_flight", "queued", "retry", "suspects", "streaming",
+    "ram_outbox", "ram_shelf", "topics", "series_bits",
 )  # fmt: skip
 TESTS = (
     "test_client", "test_suspects", "test_retry", "test_in_flight", "test_queued",

@@ -111,7 +111,7 @@ class Path:
     def _is_here(self) -> bool:
         return not self.queue or self.queue[-1][0] <= self.world.now_ms
 
-    def say(self, data: bytes | None | OSError) -> None:
+    def say(self, data: bytes | OSError | None) -> None:
         """data: None: the end; an error: a reset."""
         self.queue.append((self.world.now_ms + self.world.setting.rtt_ms, data))
         self.has_ended = self.has_ended or not isinstance(data, bytes)
@@ -223,24 +223,9 @@ class World:
         verdict = self.verdicts.get(number, ACCEPT)
         if verdict.kind == "accept":
             self._take(path, message, number)
-        elif verdict.kind == "close":
-            path.say(None)
-        elif verdict.kind == "reset":
-            path.say(OSError(104))
-        elif verdict.kind == "disconnect":
-            path.say(bytes((0xE0, 1, verdict.code)))
-            path.say(None)
-        elif verdict.kind == "refuse":
-            refusal = packets.PUBREC if message.qos == 2 else packets.PUBACK
-            path.say(acknowledgement(refusal, message.packet_id, verdict.code))
-        elif verdict.kind == "garbage":
-            path.say(b"\xe0\x05garba")
-        elif verdict.kind == "hang":
-            path.is_hung = True
-        elif verdict.kind.startswith("pass over"):
-            path.say(acknowledgement(packets.PUBACK, message.packet_id))
-            if verdict.kind.endswith("close"):
-                path.say(None)
+        for answer in ANSWERS.get(verdict.kind, lambda *_: ())(verdict, message):
+            path.say(answer)
+        path.is_hung = path.is_hung or verdict.kind == "hang"
 
     def _take(self, path: Path, message: packets.Publish, number: int) -> None:
         if message.qos == 2:
@@ -276,6 +261,27 @@ class World:
     def _say(self, path: Path, payload: bytes, retain: int) -> None:
         body = b"\x00\x01" + CONFIRMED + (b"\x00" if self.setting.level == 5 else b"") + payload
         path.say(frame(0x30 | retain, body))
+
+
+def _acknowledge(_verdict: Verdict, message: packets.Publish) -> tuple:
+    return (acknowledgement(packets.PUBACK, message.packet_id),)
+
+
+def _refuse(verdict: Verdict, message: packets.Publish) -> tuple:
+    kind = packets.PUBREC if message.qos == 2 else packets.PUBACK
+    return (acknowledgement(kind, message.packet_id, verdict.code),)
+
+
+# What the server says to a message that it does not take; silence says nothing.
+ANSWERS: dict[str, Callable[[Verdict, packets.Publish], tuple]] = {
+    "close": lambda *_: (None,),
+    "reset": lambda *_: (OSError(104),),
+    "disconnect": lambda verdict, _: (bytes((0xE0, 1, verdict.code)), None),
+    "refuse": _refuse,
+    "garbage": lambda *_: (b"\xe0\x05garba",),
+    "pass over": _acknowledge,
+    "pass over and close": lambda *both: (*_acknowledge(*both), None),
+}
 
 
 def _ranges(numbers: list[int]) -> bytes:

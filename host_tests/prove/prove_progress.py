@@ -27,7 +27,7 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from progress_world import COLLECTOR, RAM, STORES, TWICE, Setting, Verdict, World
+from progress_world import COLLECTOR, STORES, Setting, Verdict, World
 
 GOOD = 4
 JUDGED = 4
