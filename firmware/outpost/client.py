@@ -33,6 +33,7 @@ from micropython import const
 from outpost.session import elapsed_ms
 
 _OK = const(0)
+_BUSY = const(-3)
 _CONNECTED = const(2)
 _LINK_LOST = const(-23)
 _TOO_MANY = const(-24)
@@ -228,14 +229,28 @@ class Client:
         return error
 
     def close(self) -> int:
-        """Send DISCONNECT if connected, and save the acknowledgements. The outbox keeps all other
-        messages. Returns a status: see Outbox.save_state()."""
-        session = self.session
+        """Write what has begun, send DISCONNECT if there is a connection, and save the
+        acknowledgements. The outbox keeps all other messages. Returns a status: see
+        Outbox.save_state(); BUSY: the stream did not take all of it now, so the server may lack a
+        QoS 0 message and publish the will."""
+        is_said = True
         try:
-            if session.leave():
-                self._stream.write(session.out, 0, session.out_end)
+            if self._stream:
+                is_said = self._flush() and (not self.session.leave() or self._flush())
         except OSError:
-            pass
+            is_said = False
         if self._stream:
             self._lost(_OK)
-        return session.outbox.save_state()
+        return self.session.outbox.save_state() or (_OK if is_said else _BUSY)
+
+    def _flush(self):
+        """Write the packet that goes out. True: all of it was taken."""
+        session = self.session
+        while session.out_end:
+            left = session.out_end - session.out_at
+            count = self._stream.write(session.out, session.out_at, left)
+            if count == left:
+                session.out_end = 0
+            elif not session.part_written(count or 0):
+                break
+        return not session.out_end

@@ -142,12 +142,19 @@ class DurableSession(SubscribingSession):
         if not self.is_on(self.topic):
             return SubscribingSession._on_message(self)
         at, end = self.payload_at, self.payload_at + self.payload_length
-        after = word_end(self.buffer, at + 10, end)  # a hyphen there belongs to -1
-        self._on_confirmation(parse_confirmation(self.buffer, at, after - at, self.outbox.stream))
-        if after < end and _is_stream(self.buffer, at, self.outbox.stream):
+        after = word_end(self.buffer, at + 10, end)  # the hyphen of -1 is before it
+        seq = parse_confirmation(self.buffer, at, after - at, self.outbox.stream)
+        self._on_confirmation(seq)
+        if after < end and (seq >= 0 or self._is_empty(at)):
             end = word_end(self.buffer, after + 1, end)
             self._on_beyond(_decimal(self.buffer, after + 1, end), self._number_after(end))
         return True
+
+    def _is_empty(self, at):
+        """True when buffer[at:] begins with this stream and -1: the collector lacks the first."""
+        if self.buffer[at + 9] != 0x2D or self.buffer[at + 10] != 0x31:
+            return False
+        return _is_stream(self.buffer, at, self.outbox.stream)
 
     def _number_after(self, at):
         """Returns the number at buffer[at + 1:]; -1: none is there."""

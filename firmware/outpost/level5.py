@@ -129,7 +129,7 @@ class Level5(Refusals):
         self._base.lost(self, error)
 
     def leave(self):
-        if self.state != _CONNECTED or self.out_end:
+        if not self.state or self.out_end:
             return False
         self._start(self.farewell, len(self.farewell))
         return True

@@ -171,8 +171,9 @@ class Session(SessionBase):
         self.check_ms = self.now_ms
 
     def leave(self):
-        """Start DISCONNECT. True when it was started: connected, and no other packet goes out."""
-        if self.state != _CONNECTED or self.out_end:
+        """Start DISCONNECT. True when it was started: CONNECT went out, and no other packet does.
+        The server takes it also before its CONNACK has come (3.14)."""
+        if not self.state or self.out_end:
             return False
         self._start(b"\xe0\x00", 2)
         return True
