@@ -101,7 +101,7 @@ class SubscribingLevel5(Level5):
             self._requested, data = with_properties(self, data[0])
             length = len(data)
             unload("outpost.level5_setup")
-        Level5._start(self, data, length)
+        self._base._start(self, data, length)
 
     def _on_packet(self, first):
         """SUBACK, UNSUBACK: remove the properties, so that the codes are where 3.1.1 has them."""

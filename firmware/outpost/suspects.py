@@ -348,17 +348,23 @@ class Suspects:
             self._state = _RECEIVED
             return
         self._state = _AGAIN
-        session._start(session.tx, self._put(session, outbox))
+        length = self._put(session, outbox)
+        if length:
+            session._start(session.tx, length)
+        else:
+            self.denies(self._packet_id)
 
     def _put(self, session, outbox):
-        """Compose PUBLISH in tx. Returns its length."""
-        first = outbox.flags >> 3 & 0x06
-        if first == 4 and session.highest_qos < 2:
-            first = 2
-        first |= 0x30 | outbox.flags >> 6 | self._packet_id << 8
+        """Compose PUBLISH in tx. Returns its length; 0: this server does not take it."""
+        if session._properties and session._prepares and not session._prepare(-1):
+            return 0
+        head = outbox.flags >> 3 & 0x06
+        if head == 4 and session.highest_qos < 2:
+            head = 2
+        head |= 0x30 | outbox.flags >> 6 | self._packet_id << 8
         return put_publish(
-            session.tx, first, outbox.buffer, outbox.topic_at,
-            outbox.topic_length, outbox.payload_length,
+            session.tx, head, outbox.buffer, outbox.topic_at,
+            outbox.topic_length << 14 | outbox.payload_length, session._properties,
         )  # fmt: skip
 
     def _send_release(self):
