@@ -233,15 +233,15 @@ class Client:
         acknowledgements. The outbox keeps all other messages. Returns a status: see
         Outbox.save_state(); BUSY: the stream did not take all of it now, so the server may lack a
         QoS 0 message and publish the will."""
-        is_said = True
+        is_whole = not self.session.out_end
         try:
             if self._stream:
-                is_said = self._flush() and (not self.session.leave() or self._flush())
+                is_whole = self._flush() and (not self.session.leave() or self._flush())
         except OSError:
-            is_said = False
+            pass
         if self._stream:
             self._lost(_OK)
-        return self.session.outbox.save_state() or (_OK if is_said else _BUSY)
+        return self.session.outbox.save_state() or (_OK if is_whole else _BUSY)
 
     def _flush(self):
         """Write the packet that goes out. True: all of it was taken."""

@@ -21,7 +21,7 @@ from micropython import const
 
 from outpost import packets
 from outpost.level5_refusals import Refusals
-from outpost.memory import copy, put_publish, unload
+from outpost.memory import unload
 from outpost.properties import TABLE, check, number, number_end, room, value_end
 
 _OK = const(0)
@@ -39,8 +39,10 @@ _IDS = const(65535)
 _IN_CONNACK = const(16)
 _IN_ACK = const(32)
 _IN_DISCONNECT = const(64)
-_PROPERTIES_AT = const(4)  # in _extra: room for the identifier and two bytes of length before it
-_ALIAS_BYTES = const(3)
+_PROPERTIES_AT = const(3)  # in `_properties`: before them is what put_publish() looks at
+_ALIAS_BYTES = const(4)  # at most: another byte of the properties' length comes with it
+_HEADER_BYTES = const(5)
+_ID_BYTES = const(2)  # of a packet identifier, which QoS 0 has not
 _NO_LIMIT = const(0xFFFFFFF)
 _UNMATCHED = const(0x10)
 _FIRSTS = b"\x20\x40\x50\x62\x70\x90\xb0\xd0\xe0\xf0"  # known packet types other than PUBLISH
@@ -86,23 +88,22 @@ class Level5(Refusals):
         Refusals.__init__(self, own["keep_unmatched"])
         self.server, self.assigned_id = {}, b""
         self._why = 0  # reason code of the fault that a hook reports as PROTOCOL_ERROR
-        self._constant = setup.constant(own)
         self.id_file, self.expiry = own["id_file"], setup.expiry(self, own)
         self._inbound = setup.inbound(self, own["alias_maximum"])
-        self._aliases = [bytes(topic) for topic in own["aliases"]]
-        self._scratches = [bytearray(len(topic)) for topic in self._aliases]
-        self._alias_most = self._known = 0  # the server's limit; bit n: it knows alias n
-        most = len(self._constant) + (_ALIAS_BYTES if self._aliases else 0)
-        self._extra = bytearray(_PROPERTIES_AT + most)  # what PUBLISH has before its payload
-        self._extra_at = self._extra_end = self._topic_bytes = self._source_at = 0
-        self._source = b""
-        # of the remaining length of a PUBLISH, besides topic and payload
-        self._overhead = 4 + most + (1 if most < 128 else 2)
-        self.out = self.tx = bytearray(outbox.record_bytes + self._overhead + 5)
-        self._most_bytes, self._barred = _NO_LIMIT, 0  # QoS and RETAIN bits that the server refuses
-        self._store, self._append = outbox.append, self._append_within
-        self._most_window, self._keep_alive_s = self.window, self.keep_alive_s
-        self._is_always_clean = own["is_clean"]
+        self._properties, self._own_aliases = setup.properties_of_publish(own)
+        self._prepares = True  # _prepare() has something to decide
+        self._varies = False  # so the properties: they are chosen for each message
+        self._is_limited = False  # the server does not take all that the outbox does
+        # of the remaining length of a PUBLISH with an identifier, besides topic and payload
+        self._overhead = 4 + len(self._properties) - _PROPERTIES_AT
+        longest = outbox.record_bytes + self._overhead + _ALIAS_BYTES + _HEADER_BYTES
+        self.out = self.tx = bytearray(longest)
+        # What the server refuses: topic and payload of more bytes; QoS and RETAIN bits
+        self._most_bytes, self._barred = _NO_LIMIT, 0
+        self._store = outbox.append
+        if self.expiry:
+            self._append = self._append_within
+        self._given = self.window, self.keep_alive_s, own["is_clean"]
         self.connect_packet = setup.connect(self, client_id, own)
         self._flags_at = setup.start_of(self.connect_packet) + 7
         unload("outpost.level5_setup")
@@ -177,18 +178,25 @@ class Level5(Refusals):
 
     def _obey(self, get):
         """Apply the limits of CONNACK. get: that of `server`."""
-        self.window = min(self._most_window, get(0x21, _IDS))
+        window, keep_alive_s, is_always_clean = self._given
+        self.window = min(window, get(0x21, _IDS))
         if self.suspects:
             self.suspects.set_window(self.window)
         self._most_bytes = room(get(0x27, _NO_LIMIT)) - self._overhead
         self._barred = (6, 4, 0)[get(0x24, 2)] | (not get(0x25, 1))
-        self.keep_alive_s = get(0x13, self._keep_alive_s)
-        self._alias_most = min(get(0x22, 0), len(self._aliases))
-        self._known = 0
-        self._end_denied()
+        self._is_limited = self._barred > 0 or self._most_bytes < self.outbox.record_bytes
+        self._append = self._append_within if self._is_limited or self.expiry else self._store
+        self.keep_alive_s = get(0x13, keep_alive_s)
+        self._denied = 0
+        self._anew_seq = -1
+        self._varies = bool(self.expiry)
+        if self._own_aliases:
+            self._properties = self._own_aliases.plain
+            self._varies = self._own_aliases.connected(get(0x22, 0)) or self._varies
+        self._prepares = self._is_limited or self._varies or self._anew > 0
         if 0x12 in self.server:
             self._take_id(self.server[0x12])
-        if not self._is_always_clean:
+        if not is_always_clean:
             self.connect_packet[self._flags_at] &= ~2
 
     def _take_id(self, client_id):
@@ -204,11 +212,8 @@ class Level5(Refusals):
 
     def _append_within(self, topic, payload, length, flags):
         """Replaces the outbox's append(): a message that the server would refuse is not stored."""
-        if self._barred:
-            if flags >> 3 & 6 & self._barred:
-                return _BAD_QOS
-            if flags >> 6 & self._barred:
-                return _BAD_RETAIN
+        if self._barred and self._is_barred(flags):
+            return self._is_barred(flags)
         if len(topic) + length > self._most_bytes:
             return _TOO_BIG
         flags = self._store(topic, payload, length, flags)
@@ -216,108 +221,70 @@ class Level5(Refusals):
             self.expiry.stored(self.outbox.next_seq - 1, self.now_ms)
         return flags
 
-    def _publish_now(self, topic, payload, length):
-        if self.state != _CONNECTED:
-            return _OFFLINE
-        if self.out_end:
-            return _BUSY
-        if len(topic) + length > min(self.outbox.record_bytes, self._most_bytes):
-            return _TOO_BIG
-        if self._retain and self._barred & 1:
-            return _BAD_RETAIN
-        if self.expiry:
-            self.expiry.renew()
-        self._source, self._source_at = topic, 0
-        self._compose(len(topic))
-        topic = self._put_head(0x31 if self._retain else 0x30, length)
-        length = copy(self.tx, topic, payload, 0, length)
-        self._base._start(self, self.tx, length)
-        if self.in_flight:
-            self.in_flight.add(length)
-        return _OK
+    def _is_barred(self, flags):
+        """By its QoS or RETAIN: a status. flags: as for append()."""
+        if flags >> 3 & 6 & self._barred:
+            return _BAD_QOS
+        return _BAD_RETAIN if flags >> 6 & self._barred else _OK
 
-    def _start_message(self):
-        """The base composes PUBLISH as for 3.1.1, which has its flags and identifier."""
-        if self._fault:
+    def _is_repeat(self, seq):
+        """True when PUBLISH of message seq goes out with DUP."""
+        if seq < self.high:
+            return seq != self._anew_seq
+        return self.maybe_sent > seq >= self._exchanged
+
+    def _publish_now(self, topic, payload, length):
+        if self.state == _CONNECTED and not self.out_end:
+            spare = self._most_bytes + _ID_BYTES - len(topic) - length
+            if spare < 0 or len(topic) + length > self.outbox.record_bytes:
+                return _TOO_BIG
+            if self._retain and self._barred & 1:
+                return _BAD_RETAIN
+            if self._own_aliases:
+                self._properties = self._own_aliases.plain
+                if spare >= _ALIAS_BYTES:
+                    self._properties = self._own_aliases.choose(topic, 0, len(topic))
+            if self.expiry:
+                self.expiry.put(self._properties, self.expiry.whole_s)
+        return self._base._publish_now(self, topic, payload, length)
+
+    def _prepare(self, seq):
+        """Message seq is loaded, and its PUBLISH is due; -1: it is on the shelf. False: it does not
+        go out now."""
+        if seq >= 0 and self._fault:
             return False
-        if not self._base._start_message(self):
+        outbox = self.outbox
+        spare = self._most_bytes - outbox.topic_length - outbox.payload_length
+        if spare < 0 or (self._barred and self._is_barred(outbox.flags)):
+            if seq >= 0:
+                self._withdraw(seq, spare < 0)
             return False
-        if self.out is self.tx and self.tx[0] >> 4 == 3:
-            outbox = self.outbox
-            length = outbox.topic_length + outbox.payload_length
-            if self.tx[0] & self._barred or length > self._most_bytes:
-                return self._withdraw(length > self._most_bytes)
-            if self.expiry and self.expiry.is_over(self):
-                return self._expire(self.next_send - 1)
-            if self._anew:
-                self._begin_anew(self.next_send - 1)
-            self.out_end = self._finish()
+        if self._anew:
+            self._begin_anew(seq)
+        if self._varies:
+            return self._vary(seq, spare)
+        if seq >= 0:
+            self._prepares = self._is_limited or self._anew  # else there is nothing to decide
         return True
 
-    def _start(self, data, length):
-        """A message of the shelf is sent through here, if this server accepts it."""
-        if data is self.tx and data[0] >> 4 == 3:
-            length = self.outbox.topic_length + self.outbox.payload_length
-            if data[0] & self._barred or length > self._most_bytes:
-                self.suspects.shelved().bar()
-                return
-            if self.expiry:
-                self.expiry.renew()
-            length = self._finish()
-        self._base._start(self, data, length)
-
-    def _finish(self):
-        """Turn the PUBLISH of 3.1.1 in `tx`, of the loaded message, into 5.0. Returns its size."""
-        outbox = self.outbox
-        at = 2
-        while self.tx[at - 1] > 127:
-            at += 1
-        at += 2 + outbox.topic_length
-        at = self.tx[at] << 8 | self.tx[at + 1]  # the identifier
-        self._source, self._source_at = outbox.buffer, outbox.topic_at
-        self._compose(outbox.topic_length)
-        packets.put_u16(self._extra, self._extra_at, at)
-        at = self._put_head(self.tx[0], outbox.payload_length)
-        self._source_at += outbox.topic_length
-        return copy(self.tx, at, self._source, self._source_at, outbox.payload_length)
-
-    def _put_head(self, first, count):
-        """PUBLISH up to its payload of `count` bytes. Returns the offset after it."""
-        at = self._extra_at if first & 6 else self._extra_at + 2  # QoS 0 has no identifier
-        count += self._extra_end - at
-        count = put_publish(self.tx, first, self._source, self._source_at, self._topic_bytes, count)
-        return copy(self.tx, count, self._extra, at, self._extra_end - at)
-
-    def _compose(self, length):
-        """Put the properties of PUBLISH into _extra, and into _topic_bytes how much of the topic
-        goes with them. The topic is the `length` bytes of _source at _source_at."""
-        extra, at = self._extra, _PROPERTIES_AT
-        self._topic_bytes = length
-        length = self._alias_of(length) if self._alias_most else 0
-        if length:
-            extra[at] = 0x23
-            at = packets.put_u16(extra, at + 1, length)
-            if self._known >> length & 1:
-                self._topic_bytes = 0
-            self._known |= 1 << length
-        at = copy(extra, at, self._constant, 0, len(self._constant))
-        self._extra_end = at
-        at -= _PROPERTIES_AT
-        extra[3] = at if at < 128 else at >> 7
-        extra[2] = at & 127 | 128  # or the identifier's last byte, if the length takes one byte
-        self._extra_at = 1 if at < 128 else 0
-
-    def _alias_of(self, length):
-        """Returns the topic's alias, 1 to _alias_most; 0: it has none."""
-        place = 0
-        while place < self._alias_most:
-            scratch = self._scratches[place]
-            if len(scratch) == length:
-                copy(scratch, 0, self._source, self._source_at, length)
-                if scratch == self._aliases[place]:
-                    return place + 1
-            place += 1
-        return 0
+    def _vary(self, seq, spare):
+        """Give PUBLISH its alias, for which there are `spare` bytes, and what is left of its
+        expiry. False: it has expired."""
+        outbox, left_s = self.outbox, 0
+        if self.expiry:
+            left_s = self.expiry.left_at(seq, self.now_ms)
+            if left_s <= 0 and outbox.flags & 0x20 == 0 and not self._is_repeat(seq):
+                return self._expire(seq)
+            left_s = max(left_s, 1)
+        if self._own_aliases:
+            self._properties = self._own_aliases.plain
+            if spare >= _ALIAS_BYTES:
+                self._properties = self._own_aliases.choose(
+                    outbox.buffer, outbox.topic_at, outbox.topic_length
+                )
+        if left_s:
+            self.expiry.put(self._properties, left_s)
+        return True
 
     # --- Packets ---
 

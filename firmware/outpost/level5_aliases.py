@@ -13,7 +13,8 @@ from micropython import const
 from outpost.memory import copy
 
 _ALIAS = const(0x23)
-_UNKNOWN_ALIAS = const(-0x94)
+_INVALID = const(-0x94)
+_WRONG = const(-0x82)  # protocol error
 
 
 class Aliases:
@@ -31,18 +32,21 @@ class Aliases:
         """Keep the topic of the message in `buffer`, which has an alias. 0, or a reason code."""
         number = self._number(session)
         if not 0 < number < len(self._topics):
-            return -_UNKNOWN_ALIAS
+            return -_INVALID
         if not self._topics[number] or not session.is_on(self._topics[number]):
             self._topics[number] = bytes(session.buffer[2 : 2 + session.topic_length])
         return 0
 
     def restore(self, session):
         """Put the topic back into the message in `buffer`, whose properties are valid, if it fits.
-        Returns the length with the topic, or a negative reason code."""
+        Returns the length with the topic, or a negative reason code: a message without a topic has
+        a number (3.3.2.1), which is one of ours and was given to a topic (3.3.2.3.4)."""
         number = self._number(session)
-        topic = self._topics[number] if 0 < number < len(self._topics) else None
+        if number >= len(self._topics):
+            return _INVALID
+        topic = self._topics[number]
         if not topic:
-            return _UNKNOWN_ALIAS
+            return _WRONG
         at = len(topic)
         if session.length + at <= len(self._scratch):  # else it is too long
             number = session.length - 2  # from here on: how many bytes follow the topic

@@ -25,11 +25,12 @@ _LONG_S = const(0x3FFFFFFF)
 class Expiry:
     """expired: messages that were released. on_expired: callable, gets the number of each."""
 
-    def __init__(self, session, expiry_s):
+    def __init__(self, session, expiry_s, from_end):
         self.expired = 0
         self.on_expired = None
-        self._expiry_s, self._outbox = expiry_s, session.outbox
-        self._constant = session._constant  # its first five bytes are this property
+        self.whole_s, self._outbox = expiry_s, session.outbox
+        self._from_end = from_end  # where the seconds are, counted from the end of the properties
+        self._properties, self._left_s = None, 0  # what was put last
         self._second = self._rest_ms = 0  # since power-on
         self._then_ms = -1  # ticks of the last look
         self._seqs, self._seconds = [0] * _MOST_MARKS, [0] * _MOST_MARKS
@@ -42,6 +43,8 @@ class Expiry:
             return
         if self._then_ms < 0:
             self._then_ms = now_ms
+        if self._then_ms == now_ms:
+            return
         passed_ms = elapsed_ms(now_ms, self._then_ms) + self._rest_ms
         self._then_ms = now_ms
         self._second += passed_ms // 1000
@@ -83,25 +86,23 @@ class Expiry:
         place = 0
         while place < self._end - 1 and self._seqs[place] < seq:
             place += 1
-        return self._expiry_s - (self._second - self._seconds[place])
+        return self.whole_s - (self._second - self._seconds[place])
 
-    def is_over(self, session):
-        """`tx` has the PUBLISH of the message before next_send. True: it has expired."""
-        self.look(session.now_ms)
-        seq = session.next_send - 1
-        left_s = self.left_s(seq)
-        if left_s <= 0 and session.tx[0] & 0x0E == 2:
-            return True
-        self._put(max(left_s, 1))
-        return False
+    def left_at(self, seq, now_ms):
+        """As left_s(), at these ticks. seq -1: one that was set aside."""
+        if seq < 0:
+            return self.whole_s
+        self.look(now_ms)
+        return self.left_s(seq)
 
-    def renew(self):
-        """Give the next PUBLISH the full time: it is of QoS 0, or was set aside."""
-        self._put(self._expiry_s)
-
-    def _put(self, left_s):
-        for at in range(4, 0, -1):
-            self._constant[at] = left_s & 255
+    def put(self, properties, left_s):
+        """Put the seconds into the properties of a PUBLISH (`memory.py`: put_publish)."""
+        if properties is self._properties and left_s == self._left_s:
+            return
+        self._properties, self._left_s = properties, left_s
+        first = len(properties) - self._from_end
+        for at in range(first + 3, first - 1, -1):
+            properties[at] = left_s & 255
             left_s >>= 8
 
     def tell(self, seq):

@@ -12,6 +12,8 @@ from outpost.session_base import elapsed_ms
 
 _OK = const(0)
 _IDS = const(65535)
+_NOTHING = const(-2)  # -1 is a message of the shelf
+_SAVE_COUNT = const(49)  # as in `session.py`
 _LONGEST_PAUSE_S = const(64)
 _FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # these refuse one message permanently
 
@@ -25,7 +27,9 @@ class Refusals:
         self.denied = self.unmatched = 0
         self._keeps_unmatched = keeps_unmatched
         self._denied = 0  # bit seq & 15 of a message in flight: that exchange has failed
-        self._anew = self._anew_end = 0  # bit seq & 15 below the end: starts another
+        # At place seq & 15: the message of the window whose exchange is over, because it was
+        # refused, and that was not sent since. _anew: how many there are, or were.
+        self._over, self._anew = [_NOTHING] * 16, 0
         self._pause_ms = -1  # ticks at which a pause began; -1: none
         self._pause_s = self._pause_acked = 0  # its length; `acknowledged` when it began
 
@@ -63,6 +67,8 @@ class Refusals:
         seq = self.base + place
         if place >= 0 and (getattr(self, "_two", 0) >> (seq & 15) & 1) == (first == 0x50):
             self._refuse(seq, code)
+            if self._place_of(packet_id) >= 0:  # it was not set aside
+                self._end_exchange(seq)
         elif not (self.suspects and self.suspects.denies(packet_id)):
             self.ignored += 1
 
@@ -84,18 +90,9 @@ class Refusals:
             self._exchange_ms = self.now_ms  # nothing is overdue
         if self._pause_ms >= 0 and self._pauses():
             return
-        self._end_denied()
-        if not is_testing:
-            self._exchanged = max(self._exchanged, self.next_send)
-            if self.high <= self.next_send:
-                self.high = self.base
-            self.next_send = self.base
-
-    def _end_denied(self):
-        """The messages that were refused may go out again, each as a new exchange."""
-        self._anew |= self._denied
-        self._anew_end = max(self._anew_end, self.high)
         self._denied = 0
+        if not is_testing:
+            self.next_send = self.base
 
     def _is_all_answered(self):
         """True when no message in flight awaits its acknowledgement."""
@@ -106,36 +103,38 @@ class Refusals:
             seq += 1
         return True
 
+    def _end_exchange(self, seq):
+        """Message seq was refused, and stays in the window: what goes out next is new."""
+        self._anew += self._over[seq & 15] < 0
+        self._over[seq & 15] = seq
+        self._prepares = True
+
     def _begin_anew(self, seq):
         """A message that was refused starts a new exchange, without DUP [MQTT-4.3.2-2], whatever
-        was sent after it."""
-        bit = self._anew & 1 << (seq & 15)
-        if bit and seq < self._anew_end:
-            self.redelivered -= self.tx[0] >> 3 & 1
-            self.tx[0] &= 0xF7
-        self._anew ^= bit
+        was sent after it, and on this connection or the next [MQTT-4.4.0-2]."""
+        if self._over[seq & 15] == seq:
+            self._over[seq & 15] = _NOTHING
+            self._anew -= 1
+            self._anew_seq = seq
 
-    def _withdraw(self, is_long):
-        """The server does not accept the composed message, which was stored before that was known.
-        False: nothing goes out."""
-        self.out_end = 0
-        self.sent -= 1
-        self.next_send -= 1
-        if not self.tx[0] & 8:
-            self.high = self.next_send  # it never went out
-        code = 0x95 if is_long else 0x9A if self.tx[0] & 1 & self._barred else 0x9B
-        self._refuse(self.next_send, code)
-        return False
+    def _withdraw(self, seq, is_long):
+        """The server does not accept message seq, which was stored before that was known."""
+        code = 0x95 if is_long else 0x9B
+        if code == 0x9B and self.outbox.flags >> 6 & self._barred:
+            code = 0x9A
+        self._refuse(seq, code)
+        if self._denied >> (seq & 15) & 1:  # it could not be set aside: the others go on
+            self._end_exchange(seq)
+            self.next_send = seq + 1
+            self.high = max(self.high, seq + 1)
 
     def _expire(self, seq):
-        """Release the composed message as if it were acknowledged, but without counting or
-        reporting it as acknowledged. False: nothing goes out."""
-        self.out_end = 0
-        self.sent -= 1
-        told, self.on_acknowledged = self.on_acknowledged, None
-        self._on_puback(1 + seq % _IDS)
-        self.acknowledged -= 1
-        self.on_acknowledged = told
+        """Release message seq without counting or reporting it as acknowledged. False: it does not
+        go out."""
+        self._slide(seq - self.base)
+        self._release(seq)
+        if seq & 15 == 15 and self.outbox.unsaved() >= _SAVE_COUNT:
+            self.outbox.save_state()
         self.expiry.tell(seq)
         return False
 
@@ -145,6 +144,7 @@ class Refusals:
         """Send a DISCONNECT with this reason code, accept no more input, and end the connection
         with PROTOCOL_ERROR (4.13)."""
         self.reason = self._fault = code
+        self._prepares = True
         self._answer = -1  # receive() stops
         self.owes = True
         return _OK

@@ -72,17 +72,36 @@ def take_options(session, options):
 
 
 def constant(own):
-    """Encode the properties of every PUBLISH. ValueError: expiry_s, their length, or aliases."""
+    """Encode the properties of every PUBLISH, that of the expiry first. ValueError: expiry_s, their
+    length, or aliases."""
     found = encoded(own["publish_properties"], properties.IN_PUBLISH)
     if own["expiry_s"]:
         if not 1 <= own["expiry_s"] <= _MOST_EXPIRY_S:
             raise ValueError("session: expiry_s must be 1 to %d" % _MOST_EXPIRY_S)
-        found = bytearray(b"\x02" + own["expiry_s"].to_bytes(4, "big") + found)
+        found = b"\x02" + own["expiry_s"].to_bytes(4, "big") + found
     if any(not isinstance(topic, (bytes, bytearray)) for topic in own["aliases"]):
         raise ValueError("session: aliases are topics, each of bytes")
     if len(own["aliases"]) > _MOST_ALIASES or len(found) > _MOST_CONSTANT:
         raise ValueError("session: aliases are 16 at most, publish_properties 400 bytes")
     return found
+
+
+def properties_of_publish(own):
+    """Returns the properties of PUBLISH as put_publish() takes them, and an OwnAliases; None
+    without `aliases`."""
+    found = constant(own)
+    plain = _for_put_publish(found)
+    if not own["aliases"]:
+        return plain, None
+    from outpost.level5_own_aliases import OwnAliases
+
+    numbered = _for_put_publish(b"\x23\x00\x01" + found)
+    return plain, OwnAliases(own["aliases"], plain, numbered, len(numbered) - len(found) - 1)
+
+
+def _for_put_publish(found):
+    found = length_of(found) + found
+    return bytearray(bytes((len(found) & 255, len(found) >> 8, 0)) + found)
 
 
 def widen(one):
@@ -102,7 +121,7 @@ def expiry(session, own):
         raise ValueError("session: expiry_s is for broker mode, and in place of property 0x02")
     from outpost.level5_expiry import Expiry
 
-    return Expiry(session, own["expiry_s"])
+    return Expiry(session, own["expiry_s"], len(constant(own)) - 1)
 
 
 def inbound(session, most):

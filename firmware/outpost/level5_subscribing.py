@@ -23,6 +23,7 @@ _GIVEN_UP = const(255)
 _REFUSED_CODE = const(128)
 _NOT_AVAILABLE = const(0xA2)
 _ALIAS_INVALID = const(0x94)
+_WRONG = const(-0x82)  # protocol error
 _REQUEST_BYTES = const(16)  # at most, of a SUBSCRIBE besides its one filter
 _NO_LIMIT = const(0xFFFFFFF)
 _OF_SUBACK = b"\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2"
@@ -101,7 +102,7 @@ class SubscribingLevel5(Level5):
             self._requested, data = with_properties(self, data[0])
             length = len(data)
             unload("outpost.level5_setup")
-        Level5._start(self, data, length)
+        self._base._start(self, data, length)
 
     def _on_packet(self, first):
         """SUBACK, UNSUBACK: remove the properties, so that the codes are where 3.1.1 has them."""
@@ -145,7 +146,7 @@ class SubscribingLevel5(Level5):
 
     def _parse(self, id_bytes):
         """As in the base, but the payload begins after the properties."""
-        if self._inbound and self.length > 2 and not self.buffer[0] | self.buffer[1]:
+        if self.length > 2 and not self.buffer[0] | self.buffer[1]:
             packet_id = self._restore(2 + id_bytes)
             if packet_id < 0 or self.length > len(self.buffer):
                 return packet_id
@@ -160,20 +161,27 @@ class SubscribingLevel5(Level5):
         return packet_id if self._take_properties(at) else -1
 
     def _restore(self, at):
-        """Put back the topic of a message without one. Returns its identifier; -1: a fault."""
-        end = -0x81
+        """Put back the topic of a message that has a number instead. Returns its identifier; -1: a
+        fault."""
+        end = _WRONG  # longer than our maximum packet size, if we offered numbers
         if self.length <= len(self.buffer):
             end = check(self.buffer, at, self.length, _IN_PUBLISH)
         self.properties_at, self.properties_end = at, end
         packet_id = packets.get_u16(self.buffer, 2) or -1 if at > 2 else 0
         if end >= 0:
-            end = self._inbound.restore(self)
+            end = self._restored()
         if end < 0:
             self._why = -end
             return -1
         self._why = 0
         self.length = end
         return packet_id
+
+    def _restored(self):
+        """As Aliases.restore()."""
+        if self._inbound:
+            return self._inbound.restore(self)
+        return -_ALIAS_INVALID if self.property_at(0x23) >= 0 else _WRONG
 
     def _pass_properties(self, at, room):
         """Handle a message that the buffer does not hold, and perhaps not even its properties."""

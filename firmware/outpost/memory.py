@@ -6,11 +6,13 @@ copy(target, at, source, start, length) -> at + length copies byte by byte upwar
 one buffer can be moved to a lower address. fill(buf, count) sets the first `count` bytes to 0xFF,
 as erased NOR flash reads; count is a multiple of 4.
 
-put_publish(tx, head, source, start, topic_length, length) -> end writes a PUBLISH (MQTT 3.1.1, 3.3)
-to the start of tx: the first byte and the remaining length, the topic from source[start:], the
-packet identifier, and the payload, which follows the topic in source. head: first byte | packet
-identifier << 8. With identifier 0, for QoS 0, none is written, and the caller puts the `length`
-bytes of payload at `end`.
+put_publish(tx, head, source, start, lengths, properties) -> end writes a PUBLISH (3.3) to the start
+of tx: the first byte and the remaining length, the topic from source[start:], the packet
+identifier, the properties, and the payload, which follows the topic in source. head: first byte |
+packet identifier << 8. With identifier 0, for QoS 0, none is written, and the caller puts the
+payload at `end`. lengths: of the topic << 14 | of the payload. properties: 0: none (MQTT 3.1.1); or
+a buffer: two bytes, low byte first, that say how many bytes to write; a byte that is not 0 if the
+topic is left out, because they have an alias for it; then those bytes.
 
 puback_id(rx, at, end) -> the packet identifier of the whole PUBACK at rx[at:end]; 0: another
 packet, or an incomplete one.

@@ -51,24 +51,36 @@ def fill(buf: ptr8, count: int):
 
 @micropython.viper
 def put_publish(
-    tx: ptr8, head: int, source: ptr8, start: int, topic_length: int, length: int
+    tx: ptr8, head: int, source: ptr8, start: int, lengths: int, properties: ptr8
 ) -> int:
     """See `memory.py`. The first three arguments are in registers, so `tx` and `source` move and
-    `head` counts."""
+    `head` counts. One function, because a call would cost each message more than its loops do."""
     begin = int(tx)
     packet_id = head >> 8
     tx[0] = head
-    head = topic_length + length + (4 if packet_id else 2)
+    source = ptr8(int(source) + start)
+    start = lengths >> 14  # from here on the topic's length, and `lengths` the payload's
+    lengths &= 0x3FFF
+    payload = int(source) + start
+    count = 0  # bytes of the properties
+    if int(properties):
+        count = int(ptr16(properties)[0])
+        if properties[2]:
+            start = 0
+    head = start + lengths + count + 2
+    if packet_id:
+        head += 2
+    else:
+        lengths = 0
     while head > 127:
         tx[1] = head & 127 | 128
         tx = ptr8(int(tx) + 1)
         head >>= 7
     tx[1] = head
-    tx[2] = topic_length >> 8
-    tx[3] = topic_length
+    tx[2] = start >> 8
+    tx[3] = start
     tx = ptr8(int(tx) + 4)
-    source = ptr8(int(source) + start)
-    head = topic_length
+    head = start
     while True:
         while head > 3:
             tx[0] = source[0]
@@ -83,13 +95,20 @@ def put_publish(
             tx = ptr8(int(tx) + 1)
             source = ptr8(int(source) + 1)
             head -= 1
-        if not packet_id:
-            return int(tx) - begin
-        tx[0] = packet_id >> 8
-        tx[1] = packet_id
-        tx = ptr8(int(tx) + 2)
-        head = length
-        packet_id = 0
+        if packet_id:
+            tx[0] = packet_id >> 8
+            tx[1] = packet_id
+            tx = ptr8(int(tx) + 2)
+            packet_id = 0
+        head = count
+        source = ptr8(int(properties) + 3)
+        if not head:
+            head = lengths
+            source = ptr8(payload)
+            if not head:
+                return int(tx) - begin
+            lengths = 0
+        count = 0
 
 
 @micropython.viper

@@ -55,29 +55,41 @@ def is_blank(buf, at, end):
     return at == end
 
 
-def put_publish(tx, head, source, start, topic_length, length):
-    """See `memory.py`. Changes `head` and the lengths."""
+def put_publish(tx, head, source, start, lengths, properties):
+    """See `memory.py`. Counts `lengths` down, first that of the topic."""
     tx[0] = head & 0xFF
-    at = topic_length + length + (4 if head > 0xFF else 2)
+    at = (lengths & 0x3FFF) + (4 if head > 0xFF else 2)
+    if properties:
+        at += properties[0] | properties[1] << 8
+        if properties[2]:
+            start += lengths >> 14
+            lengths &= 0x3FFF
+    at += lengths >> 14
     at = _put_length(tx, at)
-    tx[at] = topic_length >> 8
-    tx[at + 1] = topic_length & 0xFF
+    tx[at] = lengths >> 22
+    tx[at + 1] = lengths >> 14 & 0xFF
     at += 2
-    while topic_length:
+    while lengths > 0x3FFF:
         tx[at] = source[start]
         at += 1
         start += 1
-        topic_length -= 1
+        lengths -= 0x4000
     if head > 0xFF:
         tx[at] = head >> 16
         tx[at + 1] = head >> 8 & 0xFF
         at += 2
-        while length:
-            tx[at] = source[start]
-            at += 1
-            start += 1
-            length -= 1
+    if properties:
+        at = _put_properties(tx, at, properties)
+    while lengths and head > 0xFF:
+        tx[at] = source[start]
+        at += 1
+        start += 1
+        lengths -= 1
     return at
+
+
+def _put_properties(tx, at, properties):
+    return copy(tx, at, properties, 3, properties[0] | properties[1] << 8)
 
 
 def _put_length(tx, length):

@@ -111,13 +111,9 @@ class Retry:
         if self._state < _AGAIN or packet_id != self._packet_id:
             return False
         self._exchanges[packet_id] = 0
-        self.bar()
-        return True
-
-    def bar(self):
-        """The message that was to go out must wait."""
         self._state = _CALM
         self._postpone()
+        return True
 
     def on_tick(self, window):
         """Send the message that is due, when nothing else is in flight. Returns the window from now
@@ -179,20 +175,27 @@ class Retry:
         if self._packet_id == session.aside_id:
             self._state = _RECEIVED
             return
+        length = self._put(session, outbox)
+        if not length:
+            self._state = _CALM
+            self._postpone()
+            return
         self._state = _AGAIN
-        session._start(session.tx, self._put(session, outbox))
+        session._start(session.tx, length)
         self._exchanges[self._packet_id] = _DUP
 
     def _put(self, session, outbox):
-        """Compose PUBLISH in tx. Returns its length."""
-        first = outbox.flags >> 3 & 0x06
-        if first == 4 and session.highest_qos < 2:
-            first = 2
-        first |= self._exchanges.get(self._packet_id, self._dup)
-        first |= 0x30 | outbox.flags >> 6 | self._packet_id << 8
+        """Compose PUBLISH in tx. Returns its length; 0: this server (MQTT 5.0) does not take it."""
+        if session._properties and session._prepares and not session._prepare(-1):
+            return 0
+        head = outbox.flags >> 3 & 0x06
+        if head == 4 and session.highest_qos < 2:
+            head = 2
+        head |= self._exchanges.get(self._packet_id, self._dup)
+        head |= 0x30 | outbox.flags >> 6 | self._packet_id << 8
         return put_publish(
-            session.tx, first, outbox.buffer, outbox.topic_at,
-            outbox.topic_length, outbox.payload_length,
+            session.tx, head, outbox.buffer, outbox.topic_at,
+            outbox.topic_length << 14 | outbox.payload_length, session._properties,
         )  # fmt: skip
 
     def _send_release(self):

@@ -12,6 +12,7 @@ constructor calls a hook. A field on_... is the application's, and is called las
     _on_lost(error)        the connection ended, with the status that ended it
     _on_tick()             every 16 ms and after a packet came: start what is due, except PUBLISH
     _on_released(seq)      a QoS 2 message is due: PUBLISH, or what replaces it
+    _prepare(seq)          5.0, if it asked for it: PUBLISH of a message is due; False: not now
     _on_puback(packet_id)  PUBACK; when a message is acknowledged:
     _release(seq)          a field: releases it
     on_acknowledged(seq)   the application's
@@ -125,6 +126,7 @@ class Session(SessionBase):
         # bytes and of its end; `acknowledged` at its CONNACK.
         self._up_ms = self._inbound_ms = self._offline_ms = self._acked_before = 0
         self.connects = self.longest_outage_ms = 0
+        self._properties = 0  # MQTT 5.0: those of PUBLISH, see put_publish() in `memory.py`
         if in_flight_bytes:
             from outpost.in_flight import InFlight
 
@@ -244,22 +246,24 @@ class Session(SessionBase):
             return False
         if outbox.flags & 0x20 and self._on_released(seq):
             return True
-        first = outbox.flags
-        first = 0x30 | first >> 3 & 0x06 | first >> 6
+        if self._properties and self._prepares and not self._prepare(seq):
+            return False
+        head = outbox.flags
+        head = 0x30 | head >> 3 & 0x06 | head >> 6
         if seq >= self.high:
             self.high = seq + 1
             if seq < self.maybe_sent and seq >= self._exchanged:
-                first |= 8
+                head |= 8
                 self.redelivered += 1
         else:
-            first |= 8
-            self.redelivered += 1
-        first |= (1 + seq % _IDS) << 8  # packets.packet_id_of(), inlined
+            head |= (seq != self._anew_seq) << 3
+            self.redelivered += head >> 3 & 1
+        head |= (1 + seq % _IDS) << 8  # packets.packet_id_of(), inlined
         self.out = self.tx
         self.out_at = 0
         self.out_end = put_publish(
-            self.tx, first, outbox.buffer, outbox.topic_at,
-            outbox.topic_length, outbox.payload_length,
+            self.tx, head, outbox.buffer, outbox.topic_at,
+            outbox.topic_length << 14 | outbox.payload_length, self._properties,
         )  # fmt: skip
         self._sent_ms = self.now_ms
         self.sent += 1

@@ -48,6 +48,8 @@ def is_of_server(error):
 class SessionBase(Reader):
     """See Session."""
 
+    _anew_seq = -1  # MQTT 5.0: the message that goes out now starts a new exchange, without DUP
+
     def __init__(self, outbox, rx_bytes):
         self._topic = self  # the topic checked last; self: none yet, since a caller may pass None
         self._append = outbox.append
@@ -110,7 +112,10 @@ class SessionBase(Reader):
         if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for that
             return _TOO_BIG
         # Both names are offsets from here on: another local would exceed the 11-word frame.
-        topic = put_publish(self.tx, 0x31 if self._retain else 0x30, topic, 0, len(topic), length)
+        topic = put_publish(
+            self.tx, 0x31 if self._retain else 0x30, topic, 0,
+            len(topic) << 14 | length, self._properties,
+        )  # fmt: skip
         length = copy(self.tx, topic, payload, 0, length)
         self._start(self.tx, length)
         return _OK

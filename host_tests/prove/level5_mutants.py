@@ -3,8 +3,8 @@
 from mutant_changes import Mutant
 
 MODULES = (
-    "level5", "level5_aliases", "level5_expiry", "level5_refusals", "level5_setup",
-    "level5_subscribing", "properties",
+    "level5", "level5_aliases", "level5_expiry", "level5_own_aliases", "level5_refusals",
+    "level5_setup", "level5_subscribing", "properties",
 )  # fmt: skip
 TESTS = (
     "test_level5", "test_level5_aliases", "test_level5_conformance", "test_level5_expiry",

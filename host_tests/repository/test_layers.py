@@ -53,9 +53,11 @@ ALLOWED = {
     },
     "outpost.level5_aliases": {"memory"},
     "outpost.level5_expiry": {"session_base"},
+    "outpost.level5_own_aliases": {"memory"},
     "outpost.level5_refusals": {"session_base"},
     "outpost.level5_setup": {
-        "level5_aliases", "level5_expiry", "properties", "subscribing", "topics",
+        "level5_aliases", "level5_expiry", "level5_own_aliases", "properties", "subscribing",
+        "topics",
     },
     "outpost.level5_subscribing": {"level5", "level5_setup", "memory", "packets", "properties"},
     "outpost.memory": {"native", "portable"},
@@ -144,8 +146,7 @@ SANS_IO = (
     "outpost.packets", "outpost.connect_packet", "outpost.reader", "outpost.in_flight",
     "outpost.session", "outpost.subscribing", "outpost.durable", "outpost.exactly_once",
     "outpost.streaming", "outpost.ram_outbox", "outpost.level5", "outpost.level5_aliases",
-    "outpost.level5_expiry",
-    "outpost.level5_refusals",
+    "outpost.level5_expiry", "outpost.level5_own_aliases", "outpost.level5_refusals",
     "outpost.level5_subscribing", "outpost.properties", "station.telemetry", "station.clock",
 )  # fmt: skip
 

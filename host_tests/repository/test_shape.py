@@ -1,7 +1,8 @@
 # cpython-only: reads the repository
 """Lines have at most 100 columns, in every text file of the repository. A row of a Markdown table
 cannot be wrapped, so it may be longer; nor can the name of a test (noqa: E501). Functions have at
-most 40 lines."""
+most 40 lines, except machine code that each message runs through: it cannot call another cheaply.
+"""
 
 import ast
 import subprocess
@@ -11,6 +12,7 @@ from paths import REPOSITORY
 MOST_COLUMNS = 100
 MOST_LINES = 40
 FIELDS = {"session.py __init__", "sectors.py __init__"}  # lists of fields with what they mean
+MACHINE_CODE = {"native.py put_publish"}
 MADE = (".lock", ".json", ".csv", "mutants.txt")  # written by programs, or in their words
 
 
@@ -64,4 +66,4 @@ def test_no_function_has_more_than_40_lines():
         for function, count in functions("\n".join(lines))
         if count > MOST_LINES
     }
-    assert long == FIELDS
+    assert long == FIELDS | MACHINE_CODE

@@ -14,6 +14,7 @@ class Native:
 
 
 IMPLEMENTATIONS = [portable]
+SOURCE = bytes(range(200))
 try:
     from outpost import native, native_checksum
 
@@ -71,29 +72,42 @@ class TestBytes(unittest.TestCase):
             self.assertEqual(len(set(answers)), 1)
 
     def test_publish_with_lengths_around_four_bytes_and_127(self):
-        """MQTT 3.1.1, 3.3: header, topic, packet identifier where there is one, payload."""
-        source = bytes(range(200))
+        """3.3: header, topic, packet identifier where there is one, properties, payload."""
         for module in IMPLEMENTATIONS:
             for topic in (1, 2, 3, 4, 5, 8):
                 for length in (0, 1, 3, 4, 7, 113, 114, 115, 120, 150):
                     for packet_id in (0, 1, 0x1234, 65535):
-                        tx = bytearray(220)
-                        end = module.put_publish(
-                            tx, 0x3A | packet_id << 8, source, 7, topic, length
-                        )
-                        rest = 2 + topic + length + (2 if packet_id else 0)
-                        header = (
-                            bytes((0x3A, rest))
-                            if rest < 128
-                            else bytes((0x3A, rest & 127 | 128, rest >> 7))
-                        )
-                        expected = header + bytes((0, topic)) + source[7 : 7 + topic]
-                        if packet_id:
-                            expected += (
-                                bytes((packet_id >> 8, packet_id & 255))
-                                + source[7 + topic : 7 + topic + length]
-                            )
-                        self.assertEqual(bytes(tx[:end]), expected)
+                        for more in (None, b"\0", b"\x05abcde", bytes(130), bytes(300)):
+                            self.check_publish(module, topic, length, packet_id, more)
+
+    def check_publish(self, module, topic, length, packet_id, more):
+        for is_left_out in (False, True) if more else (False,):
+            properties = 0
+            if more:
+                properties = bytes((len(more) & 255, len(more) >> 8, is_left_out)) + more
+            tx = bytearray(520)
+            lengths = topic << 14 | length
+            end = module.put_publish(tx, 0x3A | packet_id << 8, SOURCE, 7, lengths, properties)
+            name = b"" if is_left_out else SOURCE[7 : 7 + topic]
+            payload = SOURCE[7 + topic : 7 + topic + length]
+            body = bytes((0, len(name))) + name
+            if packet_id:
+                body += bytes((packet_id >> 8, packet_id & 255))
+            body += more or b""
+            rest = len(body) + length
+            header = bytes((0x3A, rest) if rest < 128 else (0x3A, rest & 127 | 128, rest >> 7))
+            self.assertEqual(bytes(tx[:end]), header + body + (payload if packet_id else b""))
+
+    def test_publish_of_the_longest_lengths(self):
+        source = bytes(range(1, 252)) * 70
+        for module in IMPLEMENTATIONS:
+            for topic, length in ((255, 0x3FFF), (0x3FFF, 0), (300, 16000)):
+                tx = bytearray(17_000)
+                end = module.put_publish(tx, 0x000132, source, 1, topic << 14 | length, b"\1\0\0\0")
+                name = source[1 : 1 + topic]
+                body = bytes((topic >> 8, topic & 255)) + name + b"\0\1\0"
+                body += source[1 + topic : 1 + topic + length]
+                self.assertEqual(bytes(tx[end - len(body) : end]), body)
 
     def test_puback_only_when_it_is_there_as_a_whole(self):
         rx = b"\x40\x02\x12\x34\x40\x02\x00"

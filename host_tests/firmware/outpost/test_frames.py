@@ -21,7 +21,8 @@ WORDS_OF_A_TRY = 3
 MODULES = (
     "outpost.in_flight outpost.aio outpost.checksum "
     "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
-    "outpost.level5_aliases outpost.level5_expiry outpost.level5_subscribing "
+    "outpost.level5_aliases outpost.level5_expiry outpost.level5_own_aliases "
+    "outpost.level5_subscribing "
     "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader "
     "outpost.ram_shelf outpost.sectors outpost.session outpost.state_note "
     "outpost.portable_series outpost.series outpost.series_outbox "

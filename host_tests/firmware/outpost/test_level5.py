@@ -132,11 +132,37 @@ class TestLimits(unittest.TestCase):
         """[MQTT-3.2.2-15]"""
         bench = connected(b"\x27\x00\x00\x00\x64", publish_properties=((0x01, 1),))
         most = 100 - 2 - 2 - len(TOPIC) - 2 - 3
-        self.assertEqual(bench.client.publish(TOPIC, bytes(99), most + 1), status.TOO_BIG)
-        self.assertEqual(bench.client.publish(TOPIC, bytes(99), most + 1, 0), status.TOO_BIG)
-        self.assertEqual(bench.client.publish(TOPIC, bytes(99), most), status.OK)
-        bench.poll(4)
-        self.assertEqual(len(bench.stream.take()), 100)
+        for qos in (1, 0):
+            most += 2 * (not qos)  # no identifier
+            self.assertEqual(bench.client.publish(TOPIC, bytes(99), most + 1, qos), status.TOO_BIG)
+            self.assertEqual(bench.client.publish(TOPIC, bytes(99), most, qos), status.OK)
+            bench.poll(4)
+            self.assertEqual(len(bench.stream.take()), 100)
+
+    def test_an_alias_takes_no_room_that_a_message_needs(self):
+        """It goes with its topic when both do not fit. So do later ones of that length."""
+        for more in (0, 125):  # with 125 and an alias, the length of the properties has two bytes
+            size = 200 + more
+            given = ((0x26, (b"", b"v" * (more - 5))),) if more else ()
+            for qos in (0, 1):
+                bench = connected(
+                    b"\x22\x00\x01\x27\x00\x00" + bytes((size >> 8, size & 255)),
+                    aliases=(TOPIC,), publish_properties=given,
+                )  # fmt: skip
+                most = size - 3 - 2 - len(TOPIC) - 2 * qos - 1 - more
+                self.assertEqual(bench.client.publish(TOPIC, bytes(250), most + 1, qos), -2)
+                found = []
+                for length in (most, most - 4, most - 4, most):
+                    self.assertEqual(bench.client.publish(TOPIC, bytes(250), length, qos), 0)
+                    bench.poll(4)
+                    data = bench.stream.take()
+                    found.append((len(data), TOPIC in data, b"\x23\x00\x01" in data))
+                both = size - 4 + 3 + (more > 0)
+                self.assertEqual(
+                    found,
+                    [(size, True, False), (both, True, True), (both - len(TOPIC), False, True),
+                     (size, True, False)],
+                )  # fmt: skip
 
     def test_qos_0_keeps_to_the_bound_of_what_is_in_flight(self):
         bench = connected(in_flight_bytes=300)
@@ -352,6 +378,20 @@ class TestReasonCodes(unittest.TestCase):
         bench.say(ack(0x40, 1), 0)
         self.assertEqual(with_dup(bench), [(b"2", True)])
         self.assertEqual(bench.session.redelivered, 2)
+
+    def test_nor_on_the_next_connection(self):
+        """[MQTT-4.4.0-2]: its exchange was over. That of the other one was not."""
+        for is_there in (True, False):
+            bench = connected().publish(b"1", b"2", b"3")
+            self.assertEqual(len(with_dup(bench)), 3)
+            bench.say(ack(0x40, 2, 0x97)).drop()
+            bench.connect(connack(session_present=is_there))
+            found = with_dup(bench, 500)
+            self.assertEqual(found, [(b"1", is_there), (b"2", False), (b"3", is_there)])
+            bench.say(ack(0x40, 1)).drop()
+            bench.connect(connack(session_present=True))
+            found = with_dup(bench, 500)
+            self.assertEqual(found, [(b"2", True), (b"3", True)], "a new exchange, not answered")
 
     def test_nor_by_what_this_server_does_not_take(self):
         """It was withdrawn after it, and there is no room to set it aside: it never went out."""

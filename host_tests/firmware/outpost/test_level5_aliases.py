@@ -65,13 +65,25 @@ class TestInbound(unittest.TestCase):
         bench.drop()
         bench.connect(connack(session_present=1))
         bench.say(message(b"", 1))
-        self.assertEqual((len(self.found), bench.stream.take()), (1, b"\xe0\x01\x94"))
+        self.assertEqual((len(self.found), bench.stream.take()), (1, b"\xe0\x01\x82"))
 
     def test_numbers_that_are_not_known(self):
-        for data in (message(b"", 1), message(b"", 4), message(b"a", 4), message(b"", None)):
+        """0x82: in our range, but without a topic (3.3.2.3.4), or no number and no topic (3.3.2.1).
+        0x94: beyond our range."""
+        for data, code in (
+            (message(b"", 1), 0x82), (message(b"", None), 0x82), (message(b"", None, qos=1), 0x82),
+            (message(b"", 4), 0x94), (message(b"a", 4), 0x94),
+        ):  # fmt: skip
             bench = self.bench()
             bench.say(data)
-            self.assertEqual((self.found, bench.stream.take()), ([], b"\xe0\x01\x94"))
+            self.assertEqual((self.found, bench.stream.take()), ([], bytes((0xE0, 1, code))))
+
+    def test_no_topic_where_no_number_was_offered(self):
+        for mode in ("broker", "streaming", "exactly once"):
+            for data, code in ((message(b"", None), 0x82), (message(b"", 1), 0x94)):
+                bench = connected(mode=mode)
+                bench.say(data)
+                self.assertEqual(bench.stream.take(), bytes((0xE0, 1, code)), mode)
         bench = self.bench()
         bench.say(message(b"a", 0))
         self.assertEqual(bench.stream.take(), b"\xe0\x01\x82")

@@ -129,7 +129,7 @@ class TestExpiry(unittest.TestCase):
 
     def test_no_message_expires_early_and_the_marks_stay_few(self):
         """1,000 messages at distances of 0 to 9 s."""
-        expiry = Expiry(over(Session)(RamOutbox(2, 64), b"b"), 100_000)
+        expiry = Expiry(over(Session)(RamOutbox(2, 64), b"b"), 100_000, 4)
         now_ms, stored_s = 0, []
         for seq in range(1000):
             now_ms += (seq * 7919 % 10) * 1000
@@ -146,7 +146,7 @@ class TestExpiry(unittest.TestCase):
     def test_marks_of_messages_that_are_gone_go_first(self):
         """A board that was up for long: the age of those it holds is known as well as ever."""
         session = over(Session)(RamOutbox(2, 64), b"b")
-        expiry, outbox = Expiry(session, 100_000), session.outbox
+        expiry, outbox = Expiry(session, 100_000, 4), session.outbox
         for seq in range(1000):
             outbox.oldest_seq = max(seq - 20, 0)
             expiry.stored(seq, 1000 + seq * 60_000)
