@@ -9,13 +9,13 @@ from micropython import const
 
 from outpost.memory import copy, put_publish
 from outpost.reader import Reader, is_topic
+from outpost.ticks import elapsed_ms
 
 _CONNECTING = const(1)
 _CONNECTED = const(2)
 _OK = const(0)
 _TIMED_OUT = const(-22)
 _TICKS = const(0x3FFFFFFF)
-_HALF = const(0x20000000)
 _CAME = const(2)  # is_tick: bytes arrived
 _BYTE_MS = const(64)  # each byte of an arriving packet extends a wait by this: 16 bytes/s
 _ANSWER = const(6)  # an acknowledgement may take this many times response_ms
@@ -31,12 +31,6 @@ _BAD_QOS = const(-8)
 _BAD_LENGTH = const(-9)
 _LINK_LOST = const(-23)
 _NO_ANSWER = const(-25)
-
-
-def elapsed_ms(now_ms, since_ms):
-    """Milliseconds from since to now, even across a wrap; 0 if `since` is later (up to 6 days)."""
-    passed = (now_ms - since_ms) & _TICKS
-    return passed if passed < _HALF else 0
 
 
 class SessionBase(Reader):

@@ -11,7 +11,7 @@ import os
 from micropython import const
 
 from outpost.memory import unload
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 from station.commands import Commands
 from station.update_start import (
     FOLDER,
