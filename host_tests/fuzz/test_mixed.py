@@ -32,7 +32,7 @@ def breaks(monkeypatch):
     """Changes a text in suspects.py, which sessions unload and import again."""
 
     def install(old, new):
-        source = (paths.FIRMWARE / "outpost" / "suspects.py").read_text()
+        source = paths.library_module("suspects").read_text()
         assert source.count(old) == 1
         module = types.ModuleType("suspects")
         exec(source.replace(old, new), module.__dict__)
