@@ -79,6 +79,12 @@ def test_a_module_has_one_name_in_all_rooms():
     assert len(NAMES) == len(MODULES)
 
 
+def test_rooms_of_the_library_are_one_folder_deep():
+    """update_record.py lets an update write no others; flat_layout.py knows no others."""
+    assert {name.count(".") for name in LIBRARY} <= {1, 2}
+    assert not {name for name in MODULES if name.count(".") > 1} - {*LIBRARY}
+
+
 BOARDS = sorted(
     path for path in (REPOSITORY / "boards").glob("*/*.py") if path.parent.name != "support"
 )
@@ -295,11 +301,10 @@ MIP = {  # package: the modules that a program imports of it; None: all there ar
 
 
 def with_packages(names) -> set[str]:
-    """With the packages in which they lie."""
-    parents = {
-        name.rsplit(".", count)[0] for name in names for count in range(1, name.count(".") + 1)
-    }
-    return {*names, *parents}
+    """With the packages in which they lie, as far as these have a file."""
+    parts = [name.split(".") for name in names]
+    found = {".".join(one[:count]) for one in parts for count in range(1, len(one) + 1)}
+    return found & FILES.keys()
 
 
 @pytest.mark.parametrize("package", MIP, ids=lambda path: path.name)

@@ -13,27 +13,26 @@ import subprocess
 import pytest
 
 from outpost_tools.common import interpreters
-from paths import PRODUCT, joined
+from paths import PRODUCT, dotted, joined, library_module
 
 PATH = joined(*PRODUCT)
 MOST_WORDS = 11
 WORDS_OF_A_TRY = 3
-MODULES = (
-    "outpost.in_flight outpost.aio outpost.checksum "
-    "outpost.client outpost.durable outpost.exactly_once outpost.memory outpost.outbox "
-    "outpost.level5_aliases outpost.level5_expiry outpost.level5_subscribing "
-    "outpost.packets outpost.policies outpost.portable outpost.ram_outbox outpost.reader "
-    "outpost.ram_shelf outpost.sectors outpost.session outpost.state_note "
-    "outpost.portable_series outpost.series outpost.series_outbox "
-    "outpost.streaming outpost.subscribing outpost.suspects "
+LIBRARY = (  # in whichever room
+    "aio checksum client durable exactly_once in_flight level5_aliases level5_expiry "
+    "level5_subscribing memory outbox packets policies portable portable_series ram_outbox "
+    "ram_shelf reader sectors series series_outbox session state_note streaming subscribing "
+    "suspects "
+).split()
+MODULES = [dotted(library_module(name)) for name in LIBRARY]
+MODULES += (
     "station.clock station.flash_wear station.guard station.health station.sensor_notices "
-    "station.series_station station.station station.telemetry "
-    "support.esp32_board support.rp2_board support.tls_link support.wifi support.wifi_board "
-    "support.wifi_link support.dns support.ntp support.sensor_bus support.sensor_pin "
-    "support.sensor_uart "
+    "station.series_station station.station station.telemetry support.esp32_board "
+    "support.rp2_board support.tls_link support.wifi support.wifi_board support.wifi_link "
+    "support.dns support.ntp support.sensor_bus support.sensor_pin support.sensor_uart "
     "sensors.adc sensors.aht20 sensors.battery sensors.bme280 sensors.digital sensors.dht22 "
     "sensors.ds18b20 sensors.pulse sensors.sht3x sensors.sht4x sensors.bh1750 sensors.scd4x "
-    "sensors.ina219 sensors.ina226 sensors.pms5003 sensors.mhz19 sensors.hx711"
+    "sensors.ina219 sensors.ina226 sensors.pms5003 sensors.mhz19 sensors.hx711 "
 ).split()
 MAY = {  # set-up, and what a page says allocates
     "__init__", "<module>", "<listcomp>", "<genexpr>",
