@@ -218,7 +218,8 @@ class Bench:
         words = tuple(self.dotted(word) if word in self.folders else word for word in words)
         printed = ask(command, {} if frozen else {"lib": self.folder}, "import_sizes", *words)
         points = {name.rpartition(".")[2]: point for name, point in points_of(printed).items()}
-        return points, [name.rpartition(".")[2] for name in printed.splitlines()[-1].split()[1:]]
+        loaded = [name.rpartition(".")[2] for name in printed.splitlines()[-1].split()[1:]]
+        return points, [name for name in loaded if name in self.folders]  # no packages
 
     def dotted(self, module: str) -> str:
         """Returns the name by which it is imported."""

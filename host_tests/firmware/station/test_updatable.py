@@ -125,15 +125,15 @@ def test_the_power_may_go_at_any_change_of_a_file(ram_path, files):
 def test_a_module_that_the_board_need_not_have_is_known_in_another_room(ram_path):
     """The board has what series need, its settings want none, and the new version has the module in
     a room: it goes on having it."""
-    world = UpdatedWorld(ram_path, OLD | {"outpost/series_bits.mpy": b"old"})
-    optional = [Content(f"outpost/room/{name}.mpy", b"new") for name in ("series_bits", "series_x")]
+    world = UpdatedWorld(ram_path, OLD | {"outpost/bits.mpy": b"old"})
+    optional = [Content(f"outpost/room/{name}.mpy", b"new") for name in ("bits", "more_bits")]
     contents = [Content(path, data) for path, data in NEW.items()]
     contents += [replace(one, is_optional=True) for one in optional]
     made = image.make(contents, KEY, device="board-1", board=KIND, version="9", made_s=100)
     world.bring(made)
     world.put_on_trial(made)
     world.settle()
-    assert world.files() == {**NEW, "outpost/room/series_bits.mpy": b"new"}
+    assert world.files() == {**NEW, "outpost/room/bits.mpy": b"new"}
 
 
 def test_a_room_needs_blocks_of_its_own(ram_path, monkeypatch):
