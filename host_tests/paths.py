@@ -27,6 +27,17 @@ HELPERS = (FAKES, RIGS, FUZZ, BENCH, PROVE)
 ALL = [str(path) for path in (*PRODUCT, REPOSITORY / "tools", STUBS, *HELPERS, HOST_TESTS)]
 
 
+def library_module(name: str) -> Path:
+    """The source of a module of the library, in whichever room it lies."""
+    (found,) = (FIRMWARE / "outpost").rglob(f"{name}.py")
+    return found
+
+
+def dotted(module: Path) -> str:
+    """The name by which a module of the library is imported."""
+    return ".".join(module.relative_to(FIRMWARE).with_suffix("").parts)
+
+
 def joined(*paths: Path | str) -> str:
     """As MICROPYPATH and PYTHONPATH want them."""
     return ":".join(map(str, paths))

@@ -14,7 +14,7 @@ server's address, for which the port builds new strings at each call, is read on
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _TIMED_OUT = const(-22)
 _DNS_FAILED = const(-44)

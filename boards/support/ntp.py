@@ -8,7 +8,7 @@ sends a query and when an answer arrives, not between.
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _OK = const(0)
 _NTP_FAILED = const(-45)

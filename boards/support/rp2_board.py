@@ -8,7 +8,7 @@ The watchdog's scratch registers 0 to 3 survive a reset but not a power cut; the
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 from support import chip_sensors
 from support.wifi_board import WifiBoard
 

@@ -20,7 +20,7 @@ it connects. For the cost, see boards/README.md.
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _TIMED_OUT = const(-22)
 _LINK_LOST = const(-23)

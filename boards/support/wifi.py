@@ -19,7 +19,7 @@ Allocates nothing while joined. Joining allocates what the port's connect() does
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _OK = const(0)
 _WIFI_FAILED = const(-40)

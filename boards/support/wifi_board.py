@@ -25,7 +25,7 @@ import socket
 from micropython import const
 
 from outpost.memory import unload
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 from support import crash_log
 from support.chip_sensors import Reading
 from support.dns import Ask, Dns

@@ -12,7 +12,7 @@ import errno
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _TIMED_OUT = const(-22)
 _LINK_LOST = const(-23)

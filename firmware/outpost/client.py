@@ -30,7 +30,7 @@ when the stream is broken. A port's other oddities are handled in its board.py.
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _OK = const(0)
 _BUSY = const(-3)

@@ -33,8 +33,8 @@ Its hooks, in addition to those of `subscribing.py`:
 from micropython import const
 
 from outpost.reader import is_topic
-from outpost.session import elapsed_ms
 from outpost.subscribing import SubscribingSession
+from outpost.ticks import elapsed_ms
 
 # After a connect: how long to wait for the retained confirmation before sending again the messages
 # that it may confirm. After SUBACK, which servers send right before it, the shorter time applies.

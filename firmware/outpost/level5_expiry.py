@@ -16,7 +16,7 @@ Must not know a packet beyond its first byte. Allocation: construction.
 
 from micropython import const
 
-from outpost.session_base import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _MOST_MARKS = const(32)
 _LONG_S = const(0x3FFFFFFF)

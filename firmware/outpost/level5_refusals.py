@@ -1,6 +1,6 @@
 """Handles messages that an MQTT 5.0 server refuses: the reason code decides whether a message is
 set aside, or sent again after a pause. Also ends a connection whose server breaks the rules. A part
-of `level5.py`.
+of MQTT 5.0's session (`level5_session.py`).
 
 Must not know a packet. Allocation: a message that is set aside.
 """
@@ -8,7 +8,7 @@ Must not know a packet. Allocation: a message that is set aside.
 
 from micropython import const
 
-from outpost.session_base import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _OK = const(0)
 _IDS = const(65535)

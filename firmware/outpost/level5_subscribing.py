@@ -10,7 +10,7 @@ In the handler, `property_at(number)` returns where in `buffer` a property of th
 from micropython import const
 
 from outpost import packets
-from outpost.level5 import Level5
+from outpost.level5_session import Level5
 from outpost.memory import copy
 from outpost.properties import TABLE, check, find, number, number_end, value_end
 

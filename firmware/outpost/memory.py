@@ -41,8 +41,8 @@ except (ImportError, AttributeError, SyntaxError, ValueError):
 
 
 def unload(name):
-    """Unload a module that was needed once: its code leaves the heap. name: with its package, as in
-    "outpost.connect_packet"."""
-    package, module = name.split(".")
+    """Unload a module that was needed once: its code leaves the heap. name: with its packages, as
+    in "outpost.connect_packet"."""
+    package, module = name.rsplit(".", 1)
     sys.modules.pop(name, None)
     sys.modules[package].__dict__.pop(module, None)

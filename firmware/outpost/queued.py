@@ -15,7 +15,7 @@ a clock. Allocation: as `durable.py`. Its hooks are those of `durable.py`.
 from micropython import const
 
 from outpost.durable import DurableSession
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _ANSWER_MS = const(1500)
 _NONE = const(-1)

@@ -19,7 +19,7 @@ from micropython import const
 
 from outpost import packets
 from outpost.memory import put_publish
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _OK = const(0)
 _CALM = const(0)

@@ -30,7 +30,8 @@ two messages in flight share one. Allocation: construction only.
 from micropython import const
 
 from outpost.memory import put_publish, unload
-from outpost.session_base import SessionBase, elapsed_ms, is_of_server  # noqa: F401
+from outpost.session_base import SessionBase
+from outpost.ticks import elapsed_ms
 
 _CLOSED = const(0)
 _CONNECTING = const(1)

@@ -9,13 +9,13 @@ from micropython import const
 
 from outpost.memory import copy, put_publish
 from outpost.reader import Reader, is_topic
+from outpost.ticks import elapsed_ms
 
 _CONNECTING = const(1)
 _CONNECTED = const(2)
 _OK = const(0)
 _TIMED_OUT = const(-22)
 _TICKS = const(0x3FFFFFFF)
-_HALF = const(0x20000000)
 _CAME = const(2)  # is_tick: bytes arrived
 _BYTE_MS = const(64)  # each byte of an arriving packet extends a wait by this: 16 bytes/s
 _ANSWER = const(6)  # an acknowledgement may take this many times response_ms
@@ -32,12 +32,6 @@ _BAD_LENGTH = const(-9)
 # Bit -status: the server or the path ended the connection (PROTOCOL_ERROR, TIMED_OUT, LINK_LOST,
 # NO_ANSWER, TAKEN_OVER, SERVER_LEFT, MOVED), not this side.
 _OF_SERVER = const(0x36D00000)
-
-
-def elapsed_ms(now_ms, since_ms):
-    """Milliseconds from since to now, even across a wrap; 0 if `since` is later (up to 6 days)."""
-    passed = (now_ms - since_ms) & _TICKS
-    return passed if passed < _HALF else 0
 
 
 def is_of_server(error):
@@ -107,7 +101,7 @@ class SessionBase(Reader):
     def _publish_now(self, topic, payload, length):
         if self.state != _CONNECTED:
             return _OFFLINE
-        if self.out_end or (self.suspects and self.suspects.is_testing()):
+        if self._is_taken():
             return _BUSY
         if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for that
             return _TOO_BIG
@@ -119,6 +113,10 @@ class SessionBase(Reader):
         length = copy(self.tx, topic, payload, 0, length)
         self._start(self.tx, length)
         return _OK
+
+    def _is_taken(self):
+        """True while no QoS 0 message can begin: another packet goes out, or one is tested."""
+        return self.out_end or (self.suspects and self.suspects.is_testing())
 
     # --- Deadlines: checked once a tick ---
 

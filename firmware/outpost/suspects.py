@@ -44,7 +44,7 @@ from micropython import const
 from outpost import packets
 from outpost.memory import unload
 from outpost.reader import is_topic
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _OK = const(0)
 _FULL = const(-1)

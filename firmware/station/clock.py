@@ -7,7 +7,7 @@ Call now() at least every few days.
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _DAY_MS = const(86_400_000)
 

@@ -22,7 +22,7 @@ import json
 from micropython import const
 
 from outpost.memory import unload
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 from station.command_note import NOTE_PATH, SETTINGS_PATH, TRIAL_PATH, Note, crc_of, read, replace
 from station.command_text import KNOWN, parse, plain, too_late
 

@@ -11,7 +11,7 @@ Loaded only when `deep_sleep` is set.
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _FULL = const(-1)
 _LEAST_MS = const(100)  # ESP32 treats a sleep of 0 as one without end

@@ -16,7 +16,7 @@ another 16 (`test_guard.py`). Integers do not allocate.
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 FAULTS = (
     "well",

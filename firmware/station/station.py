@@ -6,7 +6,7 @@ go into the next, with the same time. Does not allocate in the steady state.
 
 from micropython import const
 
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 
 _OK = const(0)
 

@@ -11,7 +11,7 @@ import os
 from micropython import const
 
 from outpost.memory import unload
-from outpost.session import elapsed_ms
+from outpost.ticks import elapsed_ms
 from station.commands import Commands
 from station.update_start import (
     FOLDER,
@@ -158,6 +158,8 @@ class UpdatableCommands(Commands):
         """Remove the phase last: until then each start does the same again, also when the flash
         refuses."""
         names = [name for name in own_names() if name != "phase"]
+        if not names:
+            self._remove_empty_folders()
         try:
             os.remove(FOLDER + "/" + (names[0] if names else "phase"))
             if not names:
@@ -165,6 +167,15 @@ class UpdatableCommands(Commands):
                 os.rmdir(FOLDER)
         except OSError:  # of rmdir: a file of the user's is in it
             self.work &= ~_TIDY
+
+    def _remove_empty_folders(self):
+        from station import update_record
+
+        try:
+            update_record.remove_empty_folders()
+        except OSError:  # empty, it harms nobody
+            pass
+        unload("station.update_record")
 
     def _adopt(self):
         if not self._is_update():

@@ -7,6 +7,7 @@ Allocation: as JSON and hashes do.
 import binascii
 import hashlib
 import json
+import os
 
 from micropython import const
 
@@ -17,6 +18,7 @@ RECORD_PATH = "outpost/installed.json"
 LIST_PATH = FOLDER + "/list"
 _HASHED_BLOCK_BYTES = const(64)
 _ROOMS = ("outpost", "station", "support", "sensors")
+_IS_FOLDER = const(0x4000)  # in the mode of os.stat()
 
 
 def digest_of(path, piece):
@@ -44,11 +46,36 @@ def signature_of(key, feed):
 
 
 def is_ours_to_write(path):
-    """True for the program's modules and main.py; not for settings, certificates, the outbox."""
+    """True for the program's modules and main.py, and for modules in a folder of the library; not
+    for settings, certificates, the outbox."""
     room, slash, name = path.rpartition("/")
     if path == "main.py" or (room == "sensors" and name.endswith(".py")):
         return True
-    return (room in _ROOMS or not slash) and name.endswith(".mpy") and name != ".mpy"
+    if room.startswith("outpost/"):
+        is_ours = "." not in room and "/" not in room[len("outpost/") :] and room != "outpost/"
+    else:
+        is_ours = room in _ROOMS or not slash
+    return is_ours and name.endswith(".mpy") and name != ".mpy"
+
+
+def library_modules(folder="outpost"):
+    """Returns the paths of all modules of the library, those in its folders included."""
+    found = []
+    for name in os.listdir(folder):
+        path = folder + "/" + name
+        if name.endswith((".py", ".mpy")):
+            found.append(path)
+        elif os.stat(path)[0] & _IS_FOLDER:
+            found += library_modules(path)
+    return found
+
+
+def remove_empty_folders():
+    """Remove folders of the library from which an update took the last module. Raises OSError."""
+    for name in os.listdir("outpost"):
+        path = "outpost/" + name
+        if os.stat(path)[0] & _IS_FOLDER and not os.listdir(path):
+            os.rmdir(path)  # on littlefs it would remove a file, too
 
 
 def refuse_again():

@@ -10,9 +10,10 @@ files in place, counts the starts on trial, and takes the files back. The page: 
     update/N        the new file of line N, until it is in its place
     update/N.old    the file that it replaced
 
-KIND: = replaces, + is new, - is only removed. Each step is a rename, and after a power cut the next
-start repeats the steps that it finds undone. The files that a start needs to get here are at their
-paths at every moment: they are copied before they are replaced.
+KIND: = replaces, + is new, - is only removed. A path may lie in a folder of the library, which is
+made here; one that is empty then is removed when the update is decided. Each step is a rename, and
+after a power cut the next start repeats the steps that it finds undone. The files that a start
+needs to get here are at their paths at every moment: they are copied before they are replaced.
 
 Must not import anything of the program. Allocation: a few kilobytes, at a start with an update.
 """
@@ -138,6 +139,9 @@ def _put(staged, kind, path):
         else:
             os.rename(path, old)
     if kind != "-" and there(staged):
+        folder = path.rpartition("/")[0]
+        if "/" in folder and not there(folder):
+            os.mkdir(folder)
         os.rename(staged, path)
 
 

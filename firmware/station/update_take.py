@@ -24,6 +24,7 @@ from station.update_record import (
     RECORD_PATH,
     digest_of,
     is_ours_to_write,
+    library_modules,
     read_record,
     signature_of,
 )
@@ -39,6 +40,7 @@ _SIGNATURE_BYTES = const(65)  # 64 hex digits and the end of the line
 _PIECE_BYTES = const(512)
 _FLASH_BLOCK_BYTES = const(4096)
 _UPDATE_SPARE_BLOCKS = const(8)  # folders, and what littlefs needs to change them
+_FOLDER_BLOCKS = const(2)  # of a new folder
 
 
 class Taking:
@@ -97,6 +99,7 @@ class Taking:
             "update": tag, "asked": asked, "mpy": getattr(sys.implementation, "_mpy", 0),
             "board": record.get("board", ""), "version": record.get("version", ""),
             "installed": record.get("made", 0), "list": self._tag, "made": self._made,
+            "rooms": 1,  # a list may name folders of the library
         }  # fmt: skip
         if self.why:
             found["why"] = self.why[:_MOST_WHY]
@@ -196,7 +199,7 @@ class Taking:
 
     def _look(self, length):
         """Find out which files must arrive. Returns "" or what is wrong."""
-        self._need = bytearray()
+        self._need, rooms = bytearray(), set()
         blocks = _UPDATE_SPARE_BLOCKS
         for number, digest, size, flag, path in self._entries():
             self._feed()
@@ -209,6 +212,8 @@ class Taking:
             self._need.append(is_new and not there(FOLDER + "/" + str(number)))
             if self._need[-1]:
                 blocks += (size + _FLASH_BLOCK_BYTES - 1) // _FLASH_BLOCK_BYTES
+                rooms.add(path.rpartition("/")[0])
+        blocks += sum([_FOLDER_BLOCKS for room in rooms if "/" in room and not there(room)])
         return self._room_fault(blocks)
 
     def _room_fault(self, blocks):
@@ -221,10 +226,14 @@ class Taking:
         return "%d blocks of flash are free, and the update needs %d" % (free, blocks)
 
     def _is_wanted(self, flag, path, present):
-        """True, unless flag is ?: then only if the file is there already, and is Outpost's."""
+        """True, unless flag is ?: then only if the file is there already, and is Outpost's; a
+        module of the library may be in another folder of it."""
         if flag != "?":
             return True
-        return bool(present) and (path.startswith("outpost/") or self._is_known(path, present))
+        if path.startswith("outpost/"):
+            name = path[path.rfind("/") :]
+            return bool(present) or any([one.endswith(name) for one in library_modules()])
+        return bool(present) and self._is_known(path, present)
 
     def _is_users(self, path, present):
         """True when a user's file would be replaced, or is a source that hides the new module."""
@@ -333,8 +342,7 @@ class Taking:
     def _stale(self, wanted):
         """Returns our files that are no longer needed. Sensor drivers stay."""
         modules = [path[1:] for path in self._record.get("modules", ())]
-        found = ["outpost/" + name for name in os.listdir("outpost")]
-        found = [path for path in found if path.endswith((".py", ".mpy"))]
+        found = library_modules()
         found += [path for path in modules if not path.startswith("sensors/") and there(path)]
         return [path for path in found if path not in wanted]
 

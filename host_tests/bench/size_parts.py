@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import bench_readme
+import paths
 import size_report
 from outpost_tools.common import interpreters
 from outpost_tools.common.errors import ToolError
@@ -105,7 +106,7 @@ def parts(
     for start, end in (("=start", configuration.modules[-1]), ("=ready", "=instance")):
         first, last = points[start], points[end]
         names.append(6 * (last.names - first.names) + last.name_text - first.name_text)
-    code = functions([f"{bench.rooms[name]}.{name}" for name in loaded])
+    code = functions([bench.dotted(name) for name in loaded])
     info, bytecode = sum(one.info for one in code), sum(one.bytecode for one in code)
     found = {
         "bytecode of functions": bytecode,
@@ -132,7 +133,7 @@ def cost(code: list[Function], serving: str) -> int:
     missing = {
         (module, name)
         for module, name in wanted
-        if f"def {name}(" not in (FIRMWARE / "outpost" / f"{module}.py").read_text(encoding="utf-8")
+        if f"def {name}(" not in paths.library_module(module).read_text(encoding="utf-8")
     }
     if missing:
         raise ToolError(f"FEATURES: no function {', '.join(map('.'.join, sorted(missing)))}")

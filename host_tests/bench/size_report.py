@@ -76,7 +76,7 @@ class Configuration:
 # Budgets: the measured figures plus 2 %. Goals: the figures to reach.
 CLIENT = Configuration(
     "client alone (QoS 0 and 1)",
-    ("client", "ram_outbox"),
+    ("client", "session", "ram_outbox"),
     "client_alone",
     22_400,
     16_850,
@@ -85,7 +85,7 @@ CLIENT = Configuration(
 )
 ALL = Configuration(
     "with outbox, reconnect and telemetry",
-    ("client", "outbox", "clock", "telemetry"),
+    ("client", "session", "outbox", "clock", "telemetry"),
     "with_all",
     44_620,
     31_450,
@@ -171,10 +171,16 @@ def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -
 
 def _name(path: str) -> str:
     """Returns a file's name in the tables: its module's name, which no other room has; a package's
-    own name ends in a slash.
+    own name is its path, and ends in a slash.
     """
-    room, _, file = path.partition("/")
-    return f"{room}/" if file == "__init__.py" or file == "__init__.mpy" else Path(file).stem
+    folder, _, file = path.rpartition("/")
+    return f"{folder}/" if Path(file).stem == "__init__" else Path(file).stem
+
+
+def _packages(folder: str) -> set[str]:
+    """Returns the names of the packages in which a module of this folder lies: "a/", "a/b/"."""
+    parts = folder.split("/")
+    return {"/".join(parts[:count]) + "/" for count in range(1, len(parts) + 1)}
 
 
 class Bench:
@@ -182,6 +188,7 @@ class Bench:
     None.
 
     machine: of the interpreter; code: mpy-cross's name for it. sizes: bytes of .mpy by module.
+    folders: of each module, in the firmware.
     """
 
     def __init__(
@@ -198,7 +205,7 @@ class Bench:
         firmware_build.write(folder, built)
         self.sources = {_name(path): text for path, text in texts.items()}
         self.sizes = {_name(path): len(data) for path, data in built.items()}
-        self.rooms = {_name(path): Path(path).parent.name for path in texts}
+        self.folders = {_name(path): Path(path).parent.as_posix() for path in texts}
         command = interpreters.find_micropython(machine)
         if command is None:
             raise ToolError(f"no MicroPython for {machine}: run `make setup`")
@@ -208,18 +215,21 @@ class Bench:
         """Returns the points of import_sizes.py by name, and the loaded modules. Raises
         ToolError."""
         command = self.frozen if frozen and self.frozen else self._command
-        words = tuple(
-            f"{self.rooms[word]}.{word}" if word in self.rooms else word for word in words
-        )
+        words = tuple(self.dotted(word) if word in self.folders else word for word in words)
         printed = ask(command, {} if frozen else {"lib": self.folder}, "import_sizes", *words)
         points = {name.rpartition(".")[2]: point for name, point in points_of(printed).items()}
-        return points, [name.rpartition(".")[2] for name in printed.splitlines()[-1].split()[1:]]
+        loaded = [name.rpartition(".")[2] for name in printed.splitlines()[-1].split()[1:]]
+        return points, [name for name in loaded if name in self.folders]  # no packages
+
+    def dotted(self, module: str) -> str:
+        """Returns the name by which it is imported."""
+        return f"{self.folders[module]}/{module}".replace("/", ".")
 
     def row(self, modules: tuple[str, ...], instance: str = "") -> Row:
         points, loaded = self.run(*modules, *(["=", instance] if instance else []))
         on_board = self._with_passing(loaded)
-        packages = {f"{self.rooms[module]}/" for module in on_board}
-        mpy = sum(self.sizes[name] for name in [*packages, *on_board])
+        packages = {one for module in on_board for one in _packages(self.folders[module])}
+        mpy = sum(self.sizes.get(name, 0) for name in [*packages, *on_board])
         start, end = points["=start"], points[modules[-1]]
         frozen = self._frozen_heap(modules, instance)
         if not instance:
@@ -267,17 +277,17 @@ class Bench:
 
 
 def _imports(source: str, everywhere: bool = False) -> set[str]:
-    """Returns the modules of ours that a module imports: when it is imported itself, or everywhere,
-    also in its functions.
+    """Returns names among which are the modules of ours that a module imports: when it is imported
+    itself, or everywhere, also in its functions.
     """
     found: set[str] = set()
     tree = ast.parse(source)
     for node in ast.walk(tree) if everywhere else tree.body:
         if not isinstance(node, ast.ImportFrom):
             continue
-        package, _, module = (node.module or "").partition(".")
-        if package in firmware_build.ROOMS:
-            found |= {module} if module else {alias.name for alias in node.names}
+        parts = (node.module or "").split(".")
+        if parts[0] in firmware_build.ROOMS:  # a name that is no module is left out by the caller
+            found |= {*parts[1:], *(alias.name for alias in node.names)}
     return found
 
 
@@ -406,7 +416,7 @@ def frozen_interpreter(firmware: Path) -> list[str] | None:
 
 
 def native_sizes(bench: Bench, architecture: str) -> list[int]:
-    texts = {f"{firmware_build.PACKAGE}/{name}.py": bench.sources[name] for name in NATIVE}
+    texts = {f"{bench.folders[name]}/{name}.py": bench.sources[name] for name in NATIVE}
     return [len(data) for data in firmware_build.compile_all(texts, architecture).values()]
 
 

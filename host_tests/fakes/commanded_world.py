@@ -18,6 +18,7 @@ from station.command_note import NOTE_PATH, Note
 
 BASE = "outpost/board-1"
 _DAY, _MS = 20_500, 1000
+_CHANGES = ("rename", "remove", "mkdir", "rmdir")  # of files; the power may go before each
 NOW_S = _DAY * 86_400 + 1
 
 
@@ -180,10 +181,11 @@ class World:
 
     def live(self):
         """Run one life. Returns how it ended: "reset", "asleep", "cut", or what main() returned."""
-        saved = os.rename, os.remove
+        saved = {name: getattr(os, name) for name in _CHANGES}
         before = os.getcwd()
         os.chdir(self.folder)
-        os.rename, os.remove = self._changing(os.rename), self._changing(os.remove)
+        for name in _CHANGES:
+            setattr(os, name, self._changing(saved[name]))
         try:
             end = self._main()
         except PowerCut:
@@ -193,7 +195,8 @@ class World:
             end = str(reset)
             self.resets += end == "reset"
         finally:
-            os.rename, os.remove = saved
+            for name in _CHANGES:
+                setattr(os, name, saved[name])
             os.chdir(before)
         self.ends.append(end)
         self.left_doing.append(Note(str(self.folder / NOTE_PATH)).doing)

@@ -14,7 +14,7 @@ OLD = {
     "board.mpy": b"old board",
     "outpost/__init__.mpy": b"1",
     "outpost/client.mpy": b"old client",
-    "outpost/gone.mpy": b"of no more use",
+    "outpost/old/gone.mpy": b"of no more use",
     "station/__init__.mpy": b"",
     "station/update_start.mpy": b"old start",
     "support/wifi.mpy": b"the same",
@@ -24,10 +24,10 @@ NEW = {
     **OLD,
     "main.py": b"new main",
     "outpost/client.mpy": b"new client" * 200,
-    "outpost/more.mpy": b"a new module",
+    "outpost/room/more.mpy": b"a new module",
     "station/update_start.mpy": b"new start",
 }
-del NEW["outpost/gone.mpy"]
+del NEW["outpost/old/gone.mpy"]
 DRIVERS = {"sensors/adc.mpy": b"new adc", "sensors/dht22.mpy": b"not on this board"}
 CRASHES = {**NEW, "outpost/client.mpy": b"this one crashes"}
 KIND = "RPI_PICO_W"
@@ -52,7 +52,7 @@ class UpdatedWorld(World):
     def __init__(self, folder, files=OLD, **settings):
         World.__init__(self, folder, update_key=KEY.hex(), **settings)
         for path, data in files.items():
-            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(data)
         (folder / "outpost/installed.json").write_text(json.dumps(record_of(files)))
         self.live()
@@ -80,6 +80,10 @@ class UpdatedWorld(World):
                 found[name] = path.read_bytes()
         found.pop("outpost/installed.json", None)
         return found
+
+    def rooms(self):
+        """Returns the folders of the library."""
+        return sorted(path.name for path in (self.folder / "outpost").iterdir() if path.is_dir())
 
     def ask(self, tag):
         told = len(self.server.told)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from paths import FIRMWARE
+from paths import FIRMWARE, dotted
 
 Changes = Mapping[str, tuple[str, str]]  # module: (text, its replacement)
 # Modules whose lines are not marked: shared, or run too often.
@@ -107,15 +108,16 @@ class Firmware:
         self.hits = bytearray(2048)
         self.marks = 0
         self.classes: dict[str, Any] = {}
-        self._package = ModuleType("outpost")
         self._modules: dict[str, ModuleType] = {}
-        self._sources: dict[str, str] = {}
+        self._sources: dict[str, str] = {}  # by name without a room, as all that follows
+        self._files: dict[str, Path] = {}
         self._load()
         self.spare_at = len(self.hits) - self.SPARE
 
     def _load(self) -> None:
-        for path in sorted((FIRMWARE / "outpost").glob("*.py")):
+        for path in sorted((FIRMWARE / "outpost").rglob("*.py")):
             self._sources[path.stem] = path.read_text(encoding="utf-8")
+            self._files[path.stem] = path
         for name, (old, new) in self.changes.items():
             if self._sources.get(name, "").count(old) != 1:
                 raise ValueError(f"{name}.py does not have once: {old}")
@@ -130,9 +132,10 @@ class Firmware:
         if name in self._modules:
             return self._modules[name]
         if name not in self._sources:
-            raise ModuleNotFoundError(f"outpost.{name}")
-        module = self._modules[name] = ModuleType(f"outpost.{name}")
-        tree = ast.parse(self._sources[name], str(FIRMWARE / "outpost" / f"{name}.py"))
+            raise ModuleNotFoundError(name)
+        path = self._files[name]
+        module = self._modules[name] = ModuleType(dotted(path))
+        tree = ast.parse(self._sources[name], str(path))
         if name not in _PLAIN and not name.endswith("_setup"):
             marks = _Marks(self.marks)
             tree = ast.fix_missing_locations(marks.visit(tree))
@@ -143,7 +146,7 @@ class Firmware:
             _CALL: self.hits.__setitem__,
         }
         vars(module).update(own)
-        exec(compile(tree, str(FIRMWARE / "outpost" / f"{name}.py"), "exec"), vars(module))
+        exec(compile(tree, str(path), "exec"), vars(module))
         if name == "portable":
             module.copy = copy_within_bounds  # type: ignore[attr-defined]
         if name == "memory":
@@ -158,14 +161,15 @@ class Firmware:
         fromlist: Any = (),
         level: int = 0,
     ) -> Any:
-        package, _, module = name.partition(".")
-        if package != "outpost":
+        if name.partition(".")[0] != "outpost":
             return __import__(name, variables, names, fromlist, level)
-        if module:
-            return self.module(module)
+        last = name.rpartition(".")[2]
+        if last in self._sources:
+            return self.module(last)
+        package = ModuleType(name)  # the library, or one of its rooms
         for wanted in fromlist:
-            setattr(self._package, wanted, self.module(wanted))
-        return self._package
+            setattr(package, wanted, self.module(wanted))
+        return package
 
 
 def new_marks(firmware: Firmware) -> Callable[[], int]:

@@ -4,7 +4,7 @@
 import pytest
 
 import fuzz_level5
-import outpost.level5
+import outpost.level5_session
 from outpost import properties
 
 
@@ -16,7 +16,7 @@ def test_some_thousand_inputs_have_a_stated_outcome_each():
 
 
 def test_properties_that_nobody_checks_are_found(monkeypatch):
-    monkeypatch.setattr(outpost.level5, "check", lambda buf, at, end, where: end)
+    monkeypatch.setattr(outpost.level5_session, "check", lambda buf, at, end, where: end)
     with pytest.raises(fuzz_level5.Failure, match="IndexError"):
         fuzz_level5.fuzz(4000, 1)
 
@@ -26,7 +26,7 @@ def test_a_message_released_by_a_refusal_is_found(monkeypatch):
         self._slide(seq - self.base)
         self._release(seq)
 
-    monkeypatch.setattr(outpost.level5.Level5, "_refuse", release)
+    monkeypatch.setattr(outpost.level5_session.Level5, "_refuse", release)
     with pytest.raises(fuzz_level5.Failure, match="nobody answered for"):
         fuzz_level5.fuzz(20_000, 1)
 

@@ -10,7 +10,7 @@ import pytest
 
 import soak
 from outpost_tools.common.interpreters import find_micropython
-from paths import FIRMWARE, FUZZ
+from paths import FIRMWARE, FUZZ, library_module
 
 
 class Quiet:
@@ -64,7 +64,7 @@ def test_two_months(micropython, mode):
 )
 def test_it_finds(micropython, tmp_path, monkeypatch, module, old, new, complaint):
     shutil.copytree(FIRMWARE, tmp_path / "firmware")
-    source = tmp_path / "firmware" / "outpost" / f"{module}.py"
+    source = tmp_path / "firmware" / library_module(module).relative_to(FIRMWARE)
     assert old in source.read_text()
     source.write_text(source.read_text().replace(old, new, 1))
     monkeypatch.setattr(soak, "_PATHS", (str(tmp_path / "firmware"), *soak._PATHS[1:]))

@@ -3,7 +3,7 @@
 from mutant_changes import Mutant
 
 MODULES = (
-    "level5", "level5_aliases", "level5_expiry", "level5_own_aliases", "level5_refusals",
+    "level5_aliases", "level5_expiry", "level5_own_aliases", "level5_refusals", "level5_session",
     "level5_setup", "level5_subscribing", "properties",
 )  # fmt: skip
 TESTS = (

@@ -52,7 +52,7 @@ class Suite:
 
     def _measured(self, items: list[pytest.Item]) -> Iterator[tuple[pytest.Item, Any]]:
         """Returns _measure() of each. Cached, because it takes a minute."""
-        read = {*OUTPOST.glob("*.py"), *paths.FAKES.glob("*.py"), *(item.path for item in items)}
+        read = {*OUTPOST.rglob("*.py"), *paths.FAKES.glob("*.py"), *(item.path for item in items)}
         texts = [path.read_bytes() for path in sorted(read)]
         digest = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
         kept = paths.REPOSITORY / "build" / "mutants" / f"tests-{digest}.json"
@@ -176,7 +176,7 @@ def _measure(item: pytest.Item) -> tuple[float, list[str]]:
         sys.setprofile(None)
     if not passes:
         raise RuntimeError(f"fails without a mutant: {item.nodeid}")
-    ours = [code for code in entered if Path(code.co_filename).parent == OUTPOST]
+    ours = [code for code in entered if Path(code.co_filename).is_relative_to(OUTPOST)]
     names = {f"{Path(code.co_filename).stem}.{code.co_name}" for code in ours}
     return time.process_time() - start, sorted(names)
 
@@ -200,10 +200,10 @@ def _passes(item: pytest.Item) -> bool:
 def _replace(mutant: Mutant) -> None:
     """Replace permanently, in this process: the loaded code of the mutant's module gets the
     mutant's code, and so does what is loaded again after unload()."""
-    path = OUTPOST / f"{mutant.module}.py"
+    path = paths.library_module(mutant.module)
     code = compile(mutant.tree(), str(path), "exec")
-    sys.meta_path.insert(0, _Finder(mutant.module, code))
-    fresh = ModuleType(f"outpost.{mutant.module}")
+    sys.meta_path.insert(0, _Finder(paths.dotted(path), code))
+    fresh = ModuleType(paths.dotted(path))
     exec(code, vars(fresh))
     new = {_place(one): one for one in _functions(path) if one.__globals__ is vars(fresh)}
     for old in _functions(path):
@@ -225,7 +225,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds one module, and runs this code for it."""
 
     def __init__(self, module: str, code: CodeType) -> None:
-        self._name, self._code = f"outpost.{module}", code
+        self._name, self._code = module, code
 
     def find_spec(self, name: str, path: object, target: object = None) -> Any:
         is_it = name == self._name

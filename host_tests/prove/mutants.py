@@ -48,7 +48,7 @@ EQUIVALENT = paths.PROVE / "equivalent_mutants"
 
 
 def source(module: str) -> str:
-    return (paths.FIRMWARE / "outpost" / f"{module}.py").read_text(encoding="utf-8")
+    return paths.library_module(module).read_text(encoding="utf-8")
 
 
 def equivalent() -> dict[str, str]:

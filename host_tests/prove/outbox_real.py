@@ -10,6 +10,7 @@ number. `test_bytes.py` and `test_series_bits.py` compare the firmware's own wit
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 import types
 import zlib
@@ -17,7 +18,6 @@ from pathlib import Path
 
 import paths
 
-FOLDER = paths.FIRMWARE / "outpost"
 # In the order of their imports.
 NAMES = (
     "portable_series", "outbox_setup", "sectors", "outbox_mount", "outbox_format", "ring",
@@ -75,7 +75,7 @@ class Real:
     def __init__(self, block_bytes: int, mutate: tuple[str, object] | None = None) -> None:
         self._constants = {"_BLOCK_BYTES": block_bytes, "_MARKS": 2}
         self._package = types.ModuleType("outpost")
-        self._package.__path__ = [str(FOLDER)]  # type: ignore[attr-defined]
+        self._package.__path__ = [str(paths.FIRMWARE / "outpost")]  # type: ignore[attr-defined]
         kept = {name: sys.modules[name] for name in list(sys.modules) if _is_ours(name)}
         for name in kept:
             del sys.modules[name]
@@ -112,17 +112,18 @@ class Real:
             setattr(series_bits, function.__name__, function)
 
     def _load(self, name: str, mutate: tuple[str, object] | None) -> types.ModuleType:
-        path = FOLDER / f"{name}.py"
+        path = paths.library_module(name)
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
         for node in tree.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in self._constants:
                 node.value = ast.Constant(self._constants[ast.unparse(node.targets[0])])
         if mutate and mutate[0] == name:
             tree = mutate[1](tree)  # type: ignore[operator]
-        module = types.ModuleType(f"outpost.{name}")
+        module = types.ModuleType(paths.dotted(path))
         module.__file__ = str(path)
+        room = importlib.import_module(module.__name__.rpartition(".")[0])
         sys.modules[module.__name__] = module
-        setattr(self._package, name, module)
+        setattr(room, name, module)
         exec(compile(ast.fix_missing_locations(tree), str(path), "exec"), module.__dict__)
         return module
 
@@ -132,4 +133,4 @@ def _is_ours(name: str) -> bool:
 
 
 def source(name: str) -> Path:
-    return FOLDER / f"{name}.py"
+    return paths.library_module(name)

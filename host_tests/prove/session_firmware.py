@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from paths import FIRMWARE
+import paths
 
 CLASSES = {
     "session": "Session",
@@ -20,24 +20,25 @@ CLASSES = {
 
 
 def source_of(module: str) -> str:
-    return (FIRMWARE / "outpost" / f"{module}.py").read_text(encoding="utf-8")
+    return paths.library_module(module).read_text(encoding="utf-8")
 
 
 class Loader:
-    """changed: syntax trees that replace modules."""
+    """changed: syntax trees that replace modules, by their names without a room."""
 
     def __init__(self, changed: Mapping[str, ast.Module]) -> None:
         self._changed = changed
         self._modules: dict[str, ModuleType] = {}
-        self._package = ModuleType("outpost")
+        self._found = {path.stem: path for path in (paths.FIRMWARE / "outpost").rglob("*.py")}
+        self._rooms = {path.parent.name for path in self._found.values()}
 
     def module(self, name: str) -> ModuleType:
         if name in self._modules:
             return self._modules[name]
-        path = FIRMWARE / "outpost" / f"{name}.py"
-        if not path.exists():
-            raise ModuleNotFoundError(f"outpost.{name}")
-        module = self._modules[name] = ModuleType(f"outpost.{name}")
+        path = self._found.get(name)
+        if path is None:
+            raise ModuleNotFoundError(name)
+        module = self._modules[name] = ModuleType(paths.dotted(path))
         vars(module)["__builtins__"] = vars(builtins) | {"__import__": self._import}
         tree = self._changed.get(name) or ast.parse(source_of(name), str(path))
         exec(compile(tree, str(path), "exec"), vars(module))
@@ -48,14 +49,15 @@ class Loader:
     def _import(
         self, name: str, variables: Any = None, scope: Any = None, names: Any = (), level: int = 0
     ) -> Any:
-        package, _, module = name.partition(".")
-        if package != "outpost":
+        if name.partition(".")[0] != "outpost":
             return __import__(name, variables, scope, names, level)
-        if module:
-            return self.module(module)
+        last = name.rpartition(".")[2]
+        if last not in self._rooms:
+            return self.module(last)
+        package = ModuleType(name)  # the library, or one of its rooms
         for wanted in names:
-            setattr(self._package, wanted, self.module(wanted))
-        return self._package
+            setattr(package, wanted, self.module(wanted))
+        return package
 
 
 def classes(changed: Mapping[str, ast.Module] | None = None) -> dict[str, Any]:

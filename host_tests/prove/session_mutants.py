@@ -13,9 +13,11 @@ from session_explorer import Explorer
 from session_firmware import classes
 from session_scopes import Scope
 
-MODULES = ("session", "session_base", "reader", "exactly_once", "subscribing", "durable")
+MODULES = (
+    "session", "session_base", "ticks", "reader", "exactly_once", "subscribing", "durable",
+)  # fmt: skip
 TESTS = (
-    "test_session", "test_session_bounds", "test_session_base", "test_session_house",
+    "test_session", "test_ticks", "test_session_bounds", "test_session_base", "test_session_house",
     "test_reader", "test_subscribing", "test_subscribing_bounds", "test_durable", "test_queued",
     "test_exactly_once", "test_exactly_once_state", "test_streaming", "test_in_flight",
     "test_connection_life", "test_suspects", "test_retry", "test_client",
@@ -51,6 +53,7 @@ SCOPES = {
     "reader": (*_QOS_1, *_QOS_2[:2]),
     "subscribing": (_QOS_1[-1], *_QOS_2),
     "session_base": (*_QOS_1[:1], *_QOS_2[:2]),
+    "ticks": (*_QOS_1[:1], *_QOS_2[:2]),
     "durable": (
         Scope("collector mode", "DurableSession", held=2, total=2, qos=(1,), forgets=False),
         Scope("collector mode, lost sessions", "DurableSession", held=1, total=1, qos=(1,)),

@@ -92,7 +92,7 @@ def test_a_constant_with_a_sign_loses_it():
 def test_names_are_unique_and_every_mutant_differs(name):
     source = mutants.source(name)
     found = list(mutants_of(name, source))
-    assert len({mutant.name for mutant in found}) == len(found) > 10
+    assert len({mutant.name for mutant in found}) == len(found) > 5
     original = ast.dump(ast.parse(source))
     assert all(ast.dump(mutant.tree()) != original for mutant in found[::20])
 

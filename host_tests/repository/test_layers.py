@@ -1,6 +1,8 @@
 # cpython-only: parses sources with ast
-"""The house's rules that no interpreter checks: dependencies one way, imports without side effects,
-lists that agree.
+"""The house's rules that no interpreter checks: dependencies one way, no I/O in the library, no
+side effects of imports, lists that agree.
+
+What may import what is computed from the sources (module_graph.py), imports in functions included.
 """
 
 import ast
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import module_graph
 from outpost import __version__
 from paths import REPOSITORY
 
@@ -21,12 +24,11 @@ ROOMS = {
     "station": FIRMWARE / "station",
     "support": REPOSITORY / "boards" / "support",
 }
-FILES = {
-    f"{room}.{path.stem}": path
-    for room, folder in ROOMS.items()
-    for path in sorted(folder.glob("*.py"))
-}
+FILES = module_graph.files(*ROOMS.values())
 MODULES = {name: path for name, path in FILES.items() if path.stem != "__init__"}
+GRAPH = module_graph.graph(FILES)
+LIBRARY = [name for name in MODULES if name.startswith("outpost.")]
+NAMES = {name.rpartition(".")[2]: name for name in MODULES}  # a module has one name in all rooms
 
 # The doors: who may import whom. `main` puts the program together; `board` is the board's own
 # module.
@@ -37,132 +39,27 @@ DOORS = {
     "main": {"board", "station", "outpost"},
     "board": {"support", "outpost"},
 }
-# And inside a room. What a room takes from the library is written in full.
-ALLOWED = {
-    "outpost.aio": set(),
-    "outpost.checksum": {"native_checksum", "portable"},
-    "outpost.client": {"session"},
-    "outpost.connect_packet": {"memory", "topics"},
-    "outpost.durable": {"reader", "session", "subscribing"},
-    "outpost.properties": {"reader"},
-    "outpost.queued": {"durable", "session"},
-    "outpost.exactly_once": {"packets", "subscribing"},
-    "outpost.in_flight": set(),
-    "outpost.level5": {
-        "level5_refusals", "level5_setup", "level5_subscribing", "memory", "packets", "properties",
-    },
-    "outpost.level5_aliases": {"memory"},
-    "outpost.level5_expiry": {"session_base"},
-    "outpost.level5_own_aliases": {"memory"},
-    "outpost.level5_refusals": {"session_base"},
-    "outpost.level5_setup": {
-        "level5_aliases", "level5_expiry", "level5_own_aliases", "properties", "subscribing",
-        "topics",
-    },
-    "outpost.level5_subscribing": {"level5", "level5_setup", "memory", "packets", "properties"},
-    "outpost.memory": {"native", "portable"},
-    "outpost.native": set(),
-    "outpost.native_checksum": set(),
-    "outpost.outbox": {"checksum", "memory", "outbox_format", "outbox_mount", "ring", "shelf"},
-    "outpost.outbox_format": {"checksum", "memory", "outbox_mount"},
-    "outpost.outbox_mount": {"checksum", "memory", "shelf"},
-    "outpost.outbox_setup": set(),
-    "outpost.packets": set(),
-    "outpost.policies": {"checksum", "memory", "outbox"},
-    "outpost.native_series": {"native", "native_checksum"},
-    "outpost.portable_series": {"checksum", "memory"},
-    "outpost.series": {"memory", "reader", "series_bits", "series_outbox"},
-    "outpost.series_bits": {"native_series", "portable_series"},
-    "outpost.series_outbox": {"checksum", "memory", "outbox_format", "series_bits"},
-    "outpost.portable": set(),
-    "outpost.ram_outbox": {"memory", "ram_shelf"},
-    "outpost.ram_shelf": set(),
-    "outpost.reader": {"memory"},
-    "outpost.ring": {"memory", "outbox_mount", "sectors"},
-    "outpost.sectors": {"checksum", "memory", "outbox_setup"},
-    "outpost.session": {"connect_packet", "in_flight", "memory", "session_base"},
-    "outpost.session_base": {"memory", "reader", "suspects"},
-    "outpost.shelf": {"checksum", "memory"},
-    "outpost.state_note": {"memory", "outbox"},
-    "outpost.status": set(),
-    "outpost.streaming": {"subscribing"},
-    "outpost.subscribing": {"memory", "packets", "reader", "session", "topics"},
-    "outpost.retry": {"memory", "packets", "session"},
-    "outpost.suspects": {"memory", "packets", "reader", "retry", "session"},
-    "outpost.topics": {"reader"},
-    "station.about": set(),
-    "station.clock": {"outpost.session"},
-    "station.command_note": {"outpost.checksum"},
-    "station.command_text": set(),
-    "station.commanded_station": set(),
-    "station.commands": {
-        "command_note", "command_text", "commanded_station", "settings", "trial", "outpost.memory",
-        "outpost.session", "outpost.subscribing",
-    },
-    "station.deep_sleep": {"outpost.session", "unheard"},
-    "station.flash_wear": set(),
-    "station.guard": {"outpost.session", "hung"},
-    "station.hung": set(),
-    "station.health": set(),
-    "station.sensor_notices": set(),
-    "station.series_station": {"outpost.series", "outpost.series_outbox", "station"},
-    "station.settings": set(),
-    "station.state": set(),
-    "station.station": {"outpost.session"},
-    "station.telemetry": {"outpost.memory"},
-    "station.telemetry_cbor": {"telemetry"},
-    "station.trial": {"command_note"},
-    "station.unheard": set(),
-    "station.updatable": {
-        "commands", "outpost.memory", "outpost.session", "update_record", "update_start",
-        "update_take",
-    },
-    "station.update_record": {"command_note", "update_start"},
-    "station.update_start": set(),
-    "station.update_take": {"command_note", "update_record", "update_start"},
-    "support.chip_sensors": {"sensor_bus", "sensor_file"},
-    "support.crash_log": set(),
-    "support.dns": {"outpost.session"},
-    "support.esp32_board": {"chip_sensors", "partition", "wifi_board"},
-    "support.ntp": {"outpost.session"},
-    "support.partition": set(),
-    "support.pinned": {"outpost.checksum", "outpost.memory"},
-    "support.pinning": {"pinned"},
-    "support.rp2_board": {"chip_sensors", "outpost.session", "wifi_board"},
-    "support.sensor_bus": set(),
-    "support.sensor_file": set(),
-    "support.sensor_pin": set(),
-    "support.sensor_uart": set(),
-    "support.tls_link": {"outpost.session"},
-    "support.wifi": {"outpost.session"},
-    "support.wifi_board": {
-        "chip_sensors", "crash_log", "dns", "ntp", "outpost.memory", "outpost.session", "pinned",
-        "pinning", "tls_link", "wifi", "wifi_link", "wifi_networks",
-    },
-    "support.wifi_link": {"outpost.session"},
-    "support.wifi_networks": set(),
-}  # fmt: skip
-SANS_IO = (
-    "outpost.packets", "outpost.connect_packet", "outpost.reader", "outpost.in_flight",
-    "outpost.session", "outpost.subscribing", "outpost.durable", "outpost.exactly_once",
-    "outpost.streaming", "outpost.ram_outbox", "outpost.level5", "outpost.level5_aliases",
-    "outpost.level5_expiry", "outpost.level5_own_aliases", "outpost.level5_refusals",
-    "outpost.level5_subscribing", "outpost.properties", "station.telemetry", "station.clock",
-)  # fmt: skip
+# Inside the library: what these, and all that they import, must not know.
+_STORES = "outbox ram_outbox policies state_note series_outbox sectors ring shelf"
+_PACKETS = "packets connect_packet reader session"
+_SESSIONS = "session subscribing durable queued exactly_once streaming in_flight level5"
+STRANGERS = {
+    "client": f"{_PACKETS} {_STORES}",
+    **dict.fromkeys(_SESSIONS.split(), f"client aio {_STORES}"),
+    **dict.fromkeys(_STORES.split(), f"client aio {_PACKETS}"),
+}
+# What the library may use besides itself. Files and streams are the caller's.
+_INNOCENT = {"array", "builtins", "micropython", "struct"}
+_MORE = {
+    "aio": {"asyncio"},
+    "level5_setup": {"open"},  # the file that keeps the client id that a server chose
+    "memory": {"sys"},  # unload()
+}
+_REACHES_OUT = {"__import__", "compile", "eval", "exec", "input", "open", "print"}
 
 
 def imports(path: Path) -> set[str]:
-    """The modules that a file imports, in its functions too: `from package import module` is
-    package.module.
-    """
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= names if node.module in ROOMS else {node.module or ""}
-    return found
+    return module_graph.imports(path.read_text(encoding="utf-8"), FILES)
 
 
 def room_of(name: str) -> str:
@@ -173,24 +70,32 @@ def ours(path: Path) -> set[str]:
     return {name for name in imports(path) if room_of(name) in DOORS}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_dependencies_point_one_way(module):
-    room = room_of(module)
-    found = {name.removeprefix(f"{room}.") for name in ours(MODULES[module])}
-    assert found <= ALLOWED[module], f"{module} may import {sorted(ALLOWED[module])} only"
+def closed(names) -> set[str]:
+    return module_graph.closed(names, GRAPH)
 
 
-def test_the_list_of_dependencies_names_every_module_and_no_other():
-    assert ALLOWED.keys() == MODULES.keys()
-    known = {name.rpartition(".")[2] for name in MODULES}
-    assert len(known) == len(MODULES), (
-        "a module has one name in all rooms: tables and tracebacks are read without the folder"
-    )
+def test_a_module_has_one_name_in_all_rooms():
+    """Tables and tracebacks are read without the folder."""
+    assert len(NAMES) == len(MODULES)
+
+
+def test_rooms_of_the_library_are_one_folder_deep():
+    """update_record.py lets an update write no others; flat_layout.py knows no others."""
+    assert {name.count(".") for name in LIBRARY} <= {1, 2}
+    assert not {name for name in MODULES if name.count(".") > 1} - {*LIBRARY}
 
 
 BOARDS = sorted(
     path for path in (REPOSITORY / "boards").glob("*/*.py") if path.parent.name != "support"
 )
+
+
+def room(path: Path) -> str:
+    """The door at which a file stands."""
+    for name, folder in ROOMS.items():
+        if path.is_relative_to(folder):
+            return name
+    return "main" if path.name == "main.py" else "board"
 
 
 @pytest.mark.parametrize(
@@ -200,22 +105,126 @@ BOARDS = sorted(
 )
 def test_the_doors_between_the_rooms_are_one_way(path):
     """Library, program and boards' support: the last two know the first, and not each other."""
-    room = (
-        path.parent.name
-        if path.parent.name in ROOMS
-        else "main"
-        if path.name == "main.py"
-        else "board"
-    )
-    behind = {room_of(name) for name in ours(path)} - {room}
-    assert behind <= DOORS[room], f"{room} may go to {sorted(DOORS[room])} only"
+    own = room(path)
+    behind = {room_of(name) for name in ours(path)} - {own}
+    assert behind <= DOORS[own], f"{own} may go to {sorted(DOORS[own])} only"
 
 
-@pytest.mark.parametrize("module", SANS_IO)
-def test_sans_io_modules_know_no_stream_clock_or_flash(module):
-    others = {name for name in imports(MODULES[module]) if room_of(name) != "outpost"}
-    assert others <= {"array", "builtins", "micropython"}, f"{module} must not import {others}"
+def doors_between_optional_rooms(of: module_graph.Graph) -> set[str]:
+    """Who does not import an optional room does not pay for it; so none may need another."""
+    found = set()
+    for name in LIBRARY:
+        own = name.rpartition(".")[0]
+        behind = {one.rpartition(".")[0] for one in of[name] if one in MODULES}
+        if own != "outpost":
+            found |= {f"{name} -> {room}" for room in behind - {own, "outpost", "outpost.machine"}}
+    return found
 
+
+def strangers_known(name: str, of: module_graph.Graph) -> set[str]:
+    known = {one.rpartition(".")[2] for one in module_graph.closed([NAMES[name]], of)}
+    return known & set(STRANGERS[name].split()) - {name}
+
+
+def test_optional_rooms_of_the_library_do_not_know_each_other():
+    assert doors_between_optional_rooms(GRAPH) == set()
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_layers_of_the_library_do_not_know_each_other(name):
+    assert strangers_known(name, GRAPH) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("client", "outbox"), ("topics", "outbox"), ("memory", "client"), ("sectors", "topics")],
+)
+def test_a_layer_that_knows_another_is_found(name, other):
+    """Also by way of a third."""
+    changed = GRAPH | {NAMES[name]: {*GRAPH[NAMES[name]], NAMES[other]}}
+    assert any(strangers_known(one, changed) for one in STRANGERS)
+
+
+# --- Circles ---
+
+
+def tools() -> dict[str, set[str]]:
+    return module_graph.graph(module_graph.files(REPOSITORY / "tools" / "outpost_tools"))
+
+
+def job_of(name: str) -> str:
+    """The folder of tools/outpost_tools, or the module that lies beside the folders."""
+    return ".".join(name.split(".")[:2])
+
+
+BOARD_FILES = module_graph.files(
+    *(path.parent for path in (REPOSITORY / "boards").glob("*/board.py"))
+)
+CIRCLES = {
+    "firmware": GRAPH,
+    "boards": module_graph.graph(FILES | BOARD_FILES),
+    "tools": tools(),
+    "jobs of the tools": module_graph.grouped(tools(), job_of),
+}
+
+
+@pytest.mark.parametrize("where", CIRCLES)
+def test_no_imports_go_in_a_circle(where):
+    """Also not in a function, where a circle would not even fail."""
+    assert module_graph.circles(CIRCLES[where]) == []
+
+
+def test_circles_are_found(tmp_path):
+    package = tmp_path / "house"
+    for name, text in {
+        "one": "def late():\n    from house import two",
+        "two": "from house.room.three import x",
+        "room/three": "import house.one",
+        "apart": "from house import one",
+        "room/__init__": "",
+    }.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / f"{name}.py").write_text(text)
+    found = module_graph.graph(module_graph.files(package))
+    assert module_graph.circles(found) == [["house.one", "house.room.three", "house.two"]]
+    assert module_graph.circles(module_graph.grouped(found, lambda name: name.rpartition(".")[0]))
+
+
+# --- No I/O in the library ---
+
+
+def reaching_out(source: str, name: str) -> set[str]:
+    """What a module uses and must not: modules, and built-in functions."""
+    used = {one for one in module_graph.imports(source, FILES) if room_of(one) != "outpost"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name | ast.Attribute):
+            called = ast.unparse(node).removeprefix("builtins.")
+            used |= {called} & _REACHES_OUT
+    return used - _INNOCENT - _MORE.get(name, set())
+
+
+@pytest.mark.parametrize("module", [*LIBRARY, "station.telemetry", "station.clock"])
+def test_the_library_reaches_no_stream_clock_or_file(module):
+    """The Client gets its stream from the link that it calls, and its time from the board."""
+    source, name = MODULES[module].read_text(encoding="utf-8"), module.rpartition(".")[2]
+    assert reaching_out(source, name) == set()
+
+
+@pytest.mark.parametrize("module", ["session", "suspects", "queued", "outbox", "client"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import socket, time", "from time import ticks_ms", "def late():\n    import os",
+        "__import__('socket')", "open('a')", "import builtins\nbuiltins.open('a')",
+        "from . import socket", "import asyncio", "from station import clock",
+    ],
+)  # fmt: skip
+def test_one_that_does_is_found(module, line):
+    source = MODULES[NAMES[module]].read_text(encoding="utf-8")
+    assert reaching_out(f"{source}\n{line}\n", module) != set()
+
+
+# --- Imports without side effects ---
 
 # With sockets and files refused; the interpreter's own reading of modules goes on. A process for
 # each module, as each is imported first; forks, since Python and asyncio take long to start.
@@ -284,45 +293,28 @@ def test_the_library_alone_is_enough_for_each_of_its_modules():
 # --- What brings the modules onto a board ---
 
 MIP = {  # package: the modules that a program imports of it; None: all there are
-    FIRMWARE / "client.json": ("outpost.client", "outpost.ram_outbox", "outpost.status"),
-    FIRMWARE / "client_outbox.json": (
-        "outpost.client",
-        "outpost.outbox",
-        "outpost.ram_outbox",
-        "outpost.status",
-    ),
-    FIRMWARE / "level5.json": (
-        "outpost.client",
-        "outpost.level5",
-        "outpost.outbox",
-        "outpost.ram_outbox",
-        "outpost.status",
-    ),
+    FIRMWARE / "client.json": "client session ram_outbox status",
+    FIRMWARE / "client_outbox.json": "client session outbox ram_outbox status",
+    FIRMWARE / "level5.json": "client session level5 outbox ram_outbox status",
     REPOSITORY / "package.json": None,
 }
 
 
-def closed(names) -> set[str]:
-    """With all that they import, and what that imports."""
-    todo, found = list(names), set()
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found.add(name)
-            todo += ours(MODULES[name])
-    return found
+def with_packages(names) -> set[str]:
+    """With the packages in which they lie, as far as these have a file."""
+    parts = [name.split(".") for name in names]
+    found = {".".join(one[:count]) for one in parts for count in range(1, len(one) + 1)}
+    return found & FILES.keys()
 
 
 @pytest.mark.parametrize("package", MIP, ids=lambda path: path.name)
 def test_a_mip_package_holds_what_its_modules_import_and_nothing_else(package):
-    wanted = MODULES.keys() if MIP[package] is None else closed(MIP[package])
-    files = {f"{name.replace('.', '/')}.py" for name in wanted} | {
-        f"{room_of(name)}/__init__.py" for name in wanted
-    }
+    roots = [NAMES[name] for name in (MIP[package] or "").split()] or MODULES.keys()
+    paths = [FILES[name] for name in with_packages(closed(roots))]
     urls = json.loads(package.read_text())["urls"]
-    assert sorted(target for target, _ in urls) == sorted(files)
+    assert sorted((package.parent / url).resolve() for _, url in urls) == sorted(paths)
     for target, url in urls:
-        room, name = target.split("/")
+        room, _, name = target.partition("/")
         assert (package.parent / url).resolve() == ROOMS[room] / name and ".." not in url
 
 

@@ -67,11 +67,11 @@ def test_the_metrics_that_a_page_names_are_served():
 
 def test_the_functions_that_the_map_names_are_in_these_modules():
     text = (REPOSITORY / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    library = REPOSITORY / "firmware" / "outpost"
+    library = {path.stem: path for path in (REPOSITORY / "firmware" / "outpost").rglob("*.py")}
     named = [
-        (library / f"{module}.py", function)
+        (library[module], function)
         for module, function in re.findall(r"\b([a-z_]+)\.([a-z_]+)\b(?!/)", text)
-        if (library / f"{module}.py").exists() and function != "py"
+        if module in library and function != "py"
     ]
     assert len(named) > 10
     assert [one for one in named if f"def {one[1]}(" not in one[0].read_text("utf-8")] == []

@@ -15,8 +15,8 @@ import micropython
 from board import Board
 from outpost.client import Client
 from outpost.exactly_once import ExactlyOnceSession
-from outpost.session import elapsed_ms
 from outpost.state_note import NotedOutbox
+from outpost.ticks import elapsed_ms
 from socket_link import open_link
 from station.settings import check
 

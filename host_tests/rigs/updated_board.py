@@ -13,7 +13,8 @@ KEY = "5a" * 32
 
 
 def checkout(folder: Path, version: str, **changes: str) -> Path:
-    """Copy firmware and boards as another version. changes: ROOM_MODULE -> lines at its end."""
+    """Copy firmware and boards as another version. changes: ROOM_MODULE -> lines at its end, of a
+    module that lies in no room of the library."""
     for room in ("firmware", "boards"):
         shutil.copytree(REPOSITORY / room, folder / room)
     (folder / "firmware/outpost/__init__.py").write_text(f'__version__ = "{version}"\n')

@@ -51,7 +51,7 @@ def micropython():
 def put(folder: Path, kind: str) -> None:
     for path, data in payload.build(REPOSITORY, kinds.load(REPOSITORY, kind), "x86").items():
         target = folder / path.lstrip("/")
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
 
 

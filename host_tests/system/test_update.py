@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from collector_process import wait_until
+from moved_module import MODULE, ROOM, into_room
 from outpost_tools import cli
 from outpost_tools.common import firmware, source_tree
 from outpost_tools.common.broker import Broker
@@ -44,9 +45,11 @@ def broker(tmp_path_factory):
         yield running
 
 
-def installed(folder: Path, root: Path, port: int, **settings) -> Path:
+def installed(
+    folder: Path, root: Path, port: int, files: dict[str, bytes] | None = None, **settings
+) -> Path:
     """What `outpost flash` leaves on a board, as far as files go."""
-    files = payload.build(root, kinds.load(root, "UNIX"), "x86")
+    files = files or payload.build(root, kinds.load(root, "UNIX"), "x86")
     for path, data in files.items():
         target = folder / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -185,7 +188,7 @@ def test_what_was_interrupted_goes_on_and_power_cuts_hurt_nothing(
     broker restarted."""
     folder = installed(tmp_path / "board", REPOSITORY, broker.port)
     good = checkout(tmp_path / "good", "9.9.9")
-    for path in [*(good / "firmware").glob("*/*.py"), *(good / "boards/support").glob("*.py")]:
+    for path in [*(good / "firmware").glob("*/**/*.py"), *(good / "boards/support").glob("*.py")]:
         path.write_text(path.read_text() + "\n_ADDED = 1\n")
     from_checkout(good)
     send, sent = Transfer._send, []
@@ -210,6 +213,52 @@ def test_what_was_interrupted_goes_on_and_power_cuts_hurt_nothing(
         assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
     wanted = payload.build(good, kinds.load(good, "UNIX"), "x86")
     assert code_of(folder) == {path.lstrip("/"): data for path, data in wanted.items()}
+
+
+# What update_record.py and update_take.py were before the library had rooms.
+_OLD_RECORD = """
+def is_ours_to_write(path):
+    room, slash, name = path.rpartition("/")
+    if path == "main.py" or (room == "sensors" and name.endswith(".py")):
+        return True
+    return (room in _ROOMS or not slash) and name.endswith(".mpy") and name != ".mpy"
+"""
+_OLD_TAKE = """
+def _answer(self, tag, asked, answer=Taking._answer):
+    said = answer(self, tag, asked)
+    text = said.rpartition(b"\\n")[0].replace(b', "rooms": 1', b"").replace(b'"rooms": 1, ', b"")
+    signature = signature_of(self._key, lambda digest: digest.update(text))
+    return text + b"\\n" + signature.encode()
+
+Taking._answer = _answer
+"""
+
+
+def test_a_board_from_before_there_were_rooms_gets_them(broker, tmp_path, from_checkout, capsys):
+    """First the new firmware in the layout that its updater takes, and with that one the rooms."""
+    flat = tmp_path / "old"
+    checkout(flat, "0.0.1", station_update_record=_OLD_RECORD, station_update_take=_OLD_TAKE)
+    files = payload.build(flat, kinds.load(flat, "UNIX"), "x86", is_flat=True)
+    folder = installed(tmp_path / "board", flat, broker.port, files=files)
+    new = checkout(tmp_path / "new", "9.9.9")
+    into_room(new)
+    from_checkout(new)
+    in_room = f"outpost/{ROOM}/{MODULE}.mpy"
+    kind = kinds.load(new, "UNIX")
+    with Heard(broker) as heard, Running(folder) as board:
+        for is_flat in (True, False):
+            assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
+            wanted = payload.build(new, kind, "x86", is_flat=is_flat)
+            assert code_of(folder) == {path.lstrip("/"): data for path, data in wanted.items()}
+            assert (folder / in_room).exists() is not is_flat
+        assert "nothing to change" not in capsys.readouterr().out
+        assert update(broker, folder) == 0
+        assert "nothing to change" in capsys.readouterr().out
+        from_checkout(checkout(tmp_path / "back", "9.9.10"))
+        assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
+        wait_until(lambda: not (folder / "outpost" / ROOM).exists())
+        heard.wait_more(3)
+        assert heard.is_without_gap()
 
 
 def test_a_sleeping_board_takes_it_at_its_connections(broker, tmp_path, from_checkout, capsys):

@@ -24,15 +24,15 @@ FIRMWARE = REPOSITORY / "firmware"
 def test_every_module_is_compiled_under_its_own_name(tmp_path, capsys):
     assert cli.main(["build", "--arch", "armv6m", "--out", str(tmp_path)]) == 0
     for room in (FIRMWARE / "outpost", FIRMWARE / "station", REPOSITORY / "boards" / "support"):
-        sources = {f"{path.stem}.mpy" for path in room.glob("*.py")}
-        assert {path.name for path in (tmp_path / room.name).iterdir()} == sources and len(
-            sources
-        ) > 5
+        sources = {path.relative_to(room).with_suffix(".mpy") for path in room.rglob("*.py")}
+        built = tmp_path / room.name
+        found = {path.relative_to(built) for path in built.rglob("*.*")}
+        assert found == sources and len(sources) > 5
     session = (tmp_path / "outpost" / "session.mpy").read_bytes()
     assert b"on_acknowledged" in session and b"outpost/session.py" in session
     printed = capsys.readouterr().out
     size = (FIRMWARE / "outpost" / "session.py").stat().st_size
-    assert f"outpost/session.py{size:>22}{len(session):>10}" in printed
+    assert f"outpost/session.py{size:>32}{len(session):>10}" in printed
 
 
 def test_build_writes_what_flash_copies(tmp_path):

@@ -6,7 +6,6 @@ import unittest
 
 from outpost import status
 from outpost.ram_outbox import RamOutbox
-from outpost.session import elapsed_ms
 from test_session import (
     CONNACK,
     PINGREQ,
@@ -40,14 +39,6 @@ def look(one, now_ms, data=b""):
     if data:
         assert one.receive(data, 0, len(data)) == len(data)
     return written(one), one.settle(True)
-
-
-class TestElapsed(unittest.TestCase):
-    def test_up_to_half_of_the_ticks(self):
-        for now_ms, since_ms, passed in (
-            (7, 7, 0), (0, TICKS, 1), (0x1FFFFFFF, 0, 0x1FFFFFFF), (0x20000000, 0, 0), (6, 7, 0),
-        ):  # fmt: skip
-            self.assertEqual(elapsed_ms(now_ms, since_ms), passed)
 
 
 class TestPublish(unittest.TestCase):

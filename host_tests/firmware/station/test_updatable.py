@@ -3,14 +3,17 @@
 goes at; what is not signed, not for this board, or not Outpost's, changes nothing."""
 
 import json
+import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from commanded_world import World
 from outpost_tools.device.plan import digest
 from outpost_tools.update import image
-from updated_world import CRASHES, DRIVERS, NEW, OLD, UpdatedWorld, image_of, record_of
+from outpost_tools.update.image import Content
+from updated_world import CRASHES, DRIVERS, KEY, KIND, NEW, OLD, UpdatedWorld, image_of, record_of
 
 
 def expected(files):
@@ -23,15 +26,15 @@ def test_only_what_differs_arrives_and_the_board_keeps_it(ram_path):
     first, last = world.bring(made)
     needed = [made.contents[number].path for number in image.missing(first["need"])]
     assert needed == [
-        "outpost/client.mpy", "outpost/more.mpy", "sensors/adc.mpy", "station/update_start.mpy",
-        "main.py",
+        "outpost/client.mpy", "outpost/room/more.mpy", "sensors/adc.mpy",
+        "station/update_start.mpy", "main.py",
     ]  # fmt: skip
     assert image.missing(last["need"]) == [] and last["version"] == "0.1"
     assert {path: data for path, data in world.files().items() if path in OLD} == OLD
     world.put_on_trial(made)
     world.settle()
     assert world.answers() == {"u-1": [(0, "update", "")]}
-    assert world.files() == expected(NEW)
+    assert world.files() == expected(NEW) and world.rooms() == ["room"]
     record = json.loads((ram_path / "outpost/installed.json").read_text())
     assert (record["version"], record["made"]) == ("9.0", 100)
     assert digest(NEW["main.py"]) in record["files"]["/main.py"]
@@ -44,7 +47,7 @@ def test_files_with_which_the_board_does_not_connect_are_taken_back(ram_path):
     world.quiet_ms = 20_000
     world.settle()
     assert world.answers() == {"u-1": [(2, "update", "no connection within 5 s")]}
-    assert world.files() == OLD
+    assert world.files() == OLD and world.rooms() == ["old"]
     record = json.loads((ram_path / "outpost/installed.json").read_text())
     assert record == {**record_of(OLD), "made": 100}  # this list is taken no more
     assert world.settings()["device_id"] == "board-1"
@@ -112,10 +115,33 @@ def test_the_power_may_go_at_any_change_of_a_file(ram_path, files):
             break
         cuts += 1
         assert world.files() == wanted, cut
+        assert world.rooms() == (["room"] if files is NEW else ["old"]), cut
         results = [one[0] for one in world.answers()["u-1"]]
         assert results == [0 if files is NEW else 2], (cut, world.answers())
         shutil.rmtree(folder)
     assert cuts > 30
+
+
+def test_a_module_that_the_board_need_not_have_is_known_in_another_room(ram_path):
+    """The board has what series need, its settings want none, and the new version has the module in
+    a room: it goes on having it."""
+    world = UpdatedWorld(ram_path, OLD | {"outpost/bits.mpy": b"old"})
+    optional = [Content(f"outpost/room/{name}.mpy", b"new") for name in ("bits", "more_bits")]
+    contents = [Content(path, data) for path, data in NEW.items()]
+    contents += [replace(one, is_optional=True) for one in optional]
+    made = image.make(contents, KEY, device="board-1", board=KIND, version="9", made_s=100)
+    world.bring(made)
+    world.put_on_trial(made)
+    world.settle()
+    assert world.files() == {**NEW, "outpost/room/bits.mpy": b"new"}
+
+
+def test_a_room_needs_blocks_of_its_own(ram_path, monkeypatch):
+    """A folder of littlefs has two."""
+    monkeypatch.setattr(os, "statvfs", lambda _: (4096, 0, 0, 13))
+    world = UpdatedWorld(ram_path)
+    first, _ = world.bring(image_of())
+    assert first["why"] == "13 blocks of flash are free, and the update needs 15"
 
 
 # --- What changes nothing ---
@@ -130,6 +156,10 @@ def test_the_power_may_go_at_any_change_of_a_file(ram_path, files):
         (image_of({**NEW, "settings.json": b"{}"}), "settings.json is nothing that an update"),
         (image_of({**NEW, "tls/x.mpy": b"{}"}), "tls/x.mpy is nothing that an update"),
         (image_of({**NEW, "../x.mpy": b"{}"}), "../x.mpy is nothing that an update"),
+        (image_of({**NEW, "outpost/../x.mpy": b""}), "outpost/../x.mpy is nothing that an update"),
+        (image_of({**NEW, "outpost/a/b/x.mpy": b""}), "outpost/a/b/x.mpy is nothing that an"),
+        (image_of({**NEW, "outpost//x.mpy": b""}), "outpost//x.mpy is nothing that an update"),
+        (image_of({**NEW, "station/a/x.mpy": b""}), "station/a/x.mpy is nothing that an update"),
         (image_of({**NEW, "station/own.mpy": b"new"}), "station/own.mpy on this board is not"),
     ],
 )

@@ -15,20 +15,20 @@ OPTIONS = {"progsize": 256}
 OLD = {
     "main.py": b"old main " * 700,
     "outpost/client.mpy": b"old client " * 500,
-    "outpost/gone.mpy": b"of no more use",
+    "outpost/old/gone.mpy": b"of no more use",
     "station/__init__.mpy": b"old",
     "station/update_start.mpy": b"old start " * 100,
 }
 NEW = {
     "main.py": b"new main " * 500,
     "outpost/client.mpy": b"new client " * 800,
-    "outpost/more.mpy": b"a new module",
+    "outpost/room/more.mpy": b"a new module",
     "station/__init__.mpy": b"old",
     "station/update_start.mpy": b"new start " * 100,
 }
 PLAN = (
-    "0 = outpost/client.mpy\n1 + outpost/more.mpy\n2 = station/update_start.mpy\n3 = main.py\n"
-    "4 - outpost/gone.mpy\n"
+    "0 = outpost/client.mpy\n1 + outpost/room/more.mpy\n2 = station/update_start.mpy\n3 = main.py\n"
+    "4 - outpost/old/gone.mpy\n"
 )
 NEEDED = ("main.py", "station/__init__.mpy", "station/update_start.mpy")
 
@@ -45,11 +45,15 @@ def write(path, data):
 
 def files():
     """{path: bytes} of the program."""
-    found = {}
-    for room in ("outpost", "station"):
-        for name in os.listdir(room):
-            found[room + "/" + name] = read(room + "/" + name)
-    found["main.py"] = read("main.py")
+    found = {"main.py": read("main.py")}
+    folders = ["outpost", "station"]
+    for folder in folders:
+        for name in os.listdir(folder):
+            path = folder + "/" + name
+            if os.stat(path)[0] & 0x4000:
+                folders.append(path)
+            else:
+                found[path] = read(path)
     return found
 
 
@@ -76,7 +80,7 @@ def made():
     chip = Chip(BLOCKS)
     os.VfsLfs2.mkfs(Port(chip), **OPTIONS)
     with Mounted(chip):
-        for room in ("outpost", "station", "update"):
+        for room in ("outpost", "outpost/old", "station", "update"):
             os.mkdir(room)
         for path in OLD:
             write(path, OLD[path])

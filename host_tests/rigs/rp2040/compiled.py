@@ -41,17 +41,19 @@ def compile_one(source: Path, title: str, optimize: int = OPTIMIZE) -> bytes:
 
 
 def packages(checkout: Path, optimize: int = OPTIMIZE) -> dict[str, bytes]:
-    """Returns /lib/<package>/<module>.mpy for every package in firmware/ and boards/support. Raises
-    ToolError.
+    """Returns /lib/<package>/<module>.mpy for every package in firmware/ and boards/support, rooms
+    of a package included. Raises ToolError.
     """
     firmware = checkout / "firmware"
-    sources = sorted(path for path in firmware.glob("*/**/*.py") if "__pycache__" not in path.parts)
-    sources += sorted((checkout / "boards" / "support").glob("*.py"))
+    sources = {path: path.relative_to(firmware) for path in sorted(firmware.glob("*/**/*.py"))}
+    boards = checkout / "boards"
+    support = sorted((boards / "support").glob("*.py"))
+    sources |= {path: path.relative_to(boards) for path in support}
     if not sources:
         raise ToolError(f"{firmware}: no packages there")
 
     def build(path: Path) -> tuple[str, bytes]:
-        name = Path(path.parent.name) / path.name
+        name = sources[path]
         return f"/lib/{name.with_suffix('.mpy')}", compile_one(path, str(name), optimize)
 
     with ThreadPoolExecutor(4) as pool:

@@ -17,7 +17,8 @@ import time
 import pytest
 
 import make_certificates
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS, Rig, source_tree, tree  # noqa: F401 - a fixture
+from moved_module import MODULE, ROOM, into_room
 from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
@@ -273,16 +274,19 @@ def test_a_new_main_is_an_update_not_a_stranger(rig):
     assert rig.row("files").startswith("1 copied") and rig.is_whole()
 
 
-MERGED = ("checksum", "memory", "packets", "reader", "sectors", "session")
+MERGED = ("memory", "packets", "session", "status", "topics")
 _MAKE_FORMER = """
 import os
 for name in {merged!r}:
     os.remove("/outpost/" + name + ".mpy")
-for room in ("/outpost/", "/station/", "/support/"):
+rooms = ["/outpost/", "/station/", "/support/"]
+for room in rooms:
     for name in os.listdir(room) + ["fused.mpy"] * (room == "/outpost/"):
         if name.endswith(".mpy"):
             with open(room + name, "wb") as file:
                 file.write(b"M another form")
+        elif os.stat(room + name)[0] & 0x4000:
+            rooms.append(room + name + "/")
 """
 
 
@@ -297,7 +301,7 @@ def test_a_board_with_the_former_build_is_taken_over(rig):
     rig.mpremote("exec", _MAKE_FORMER.format(merged=MERGED))
     before = rig.hashes()
     assert rig.outpost("flash", "--settings", settings_file(rig), "--no-link") == 0, rig.err
-    modules = len([path for path in rig.wanted() if path.count("/") == 2])
+    modules = len([path for path in rig.wanted() if path.count("/") >= 2])
     assert rig.row("files").startswith(
         f"{modules + 1} copied"
     ) and "1 unchanged, 1 old ones removed" in rig.row("files")
@@ -312,7 +316,7 @@ for room in ("/station", "/support"):
     for name in os.listdir(room):
         os.rename(room + "/" + name, "/outpost/" + name)
     os.rmdir(room)
-os.rename("/outpost/checksum.mpy", "/outpost/crc.mpy")
+os.rename("/outpost/memory.mpy", "/outpost/crc.mpy")
 with open("/outpost/installed.json") as file:
     record = json.load(file)
 del record["modules"]
@@ -335,12 +339,50 @@ def test_modules_that_moved_to_another_room_are_not_left_behind(rig):
     } <= rig.hashes().keys()
     assert rig.outpost("flash", "--no-link") == 0, rig.err
     found = {
-        path for path in rig.hashes() if path.count("/") == 2 and not path.startswith("/outbox/")
+        path for path in rig.hashes() if path.count("/") >= 2 and not path.startswith("/outbox/")
     }
-    assert found == {path for path in rig.wanted() if path.count("/") == 2} | {
+    assert found == {path for path in rig.wanted() if path.count("/") >= 2} | {
         "/outpost/installed.json"
     }
     assert rig.is_whole()
+
+
+FLAT, IN_ROOM = f"/outpost/{MODULE}.mpy", f"/outpost/{ROOM}/{MODULE}.mpy"
+_FOLDERS = "import os\nprint(*[one[0] for one in os.ilistdir('/outpost') if one[1] == 0x4000])"
+
+
+def test_a_module_goes_to_a_room_and_back_without_leftovers(rig):
+    """Old boards have no rooms. Both ways, and an attempt that ended in between is mended."""
+    settings = settings_file(rig)
+    assert rig.outpost("flash", "--settings", settings, "--no-link") == 0, rig.err
+    rooms = set(rig.mpremote("exec", _FOLDERS).split())
+    into_room(rig.tree)
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert "1 old ones removed" in rig.row("files") and rig.is_whole()
+    assert IN_ROOM in rig.hashes() and FLAT not in rig.hashes()
+    assert set(rig.mpremote("exec", _FOLDERS).split()) == rooms | {ROOM}
+    rig.mpremote(
+        "exec", f"open('{IN_ROOM}.new', 'w').write('half'); import os; os.mkdir('/outpost/x')"
+    )
+    shutil.rmtree(rig.tree)
+    source_tree(rig.tree)
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert rig.is_whole() and FLAT in rig.hashes()
+    assert set(rig.mpremote("exec", _FOLDERS).split()) == rooms
+    assert rig.outpost("flash", "--no-link") == 0, rig.err
+    assert rig.row("files").startswith("0 copied")
+
+
+def test_a_room_needs_blocks_of_its_own():
+    """A folder of littlefs has two."""
+    copy = {"/outpost/client.mpy": b"1", "/outpost/a/x.mpy": b"1", "/outpost/b/y.mpy": b"1"}
+    todo = plan.Plan(copy=copy)
+    assert todo.folders == ["/outpost", "/outpost/a", "/outpost/b"]
+    found = inventory.Inventory({}, (8 + 3 + 2) * 4096, frozenset({"/outpost/a"}))
+    plan.check_room(todo, found, 0, "port")
+    found = inventory.Inventory({}, (8 + 3 + 2) * 4096)
+    with pytest.raises(ToolError, match="13 blocks of 4,096 bytes are free, 15 are needed"):
+        plan.check_room(todo, found, 0, "port")
 
 
 @pytest.mark.long
@@ -482,7 +524,8 @@ def change_all(tree, number):  # noqa: F811
     """Each module gets other bytes (0: those of the repository), and main.py: nothing that is on
     the board will do.
     """
-    patterns = ("firmware/*/*.py", "boards/support/*.py", "firmware/main.py", "boards/RIG/board.py")
+    code = ("firmware/main.py", "boards/RIG/board.py")
+    patterns = ("firmware/*/**/*.py", "boards/support/*.py", *code)
     for path in [path for pattern in patterns for path in tree.glob(pattern)]:
         text = re.sub(r"\n__mark = .*", "", path.read_text().rstrip()).rstrip()
         path.write_text(

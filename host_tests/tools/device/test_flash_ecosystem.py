@@ -75,9 +75,9 @@ def modules_on(rig, folder):
 
 def sources():
     return {
-        f"{room.name}/{path.name}": digest(path.read_bytes())
+        f"{path.relative_to(room.parent)}": digest(path.read_bytes())
         for room in ROOMS
-        for path in room.glob("*.py")
+        for path in room.rglob("*.py")
     }
 
 
@@ -85,7 +85,7 @@ def sources():
 def test_mpremote_by_hand_as_the_page_says(rig):
     lines = lines_with(PAGE, "mpremote ")
     by_hand = [line for line in lines if " cp " in line]
-    assert len(by_hand) == 4
+    assert len(by_hand) >= 4
     (rig.tree / "settings.json").write_text(
         '{"device_id": "x", "broker_host": "127.0.0.1", "outbox_blocks": 8}'
     )
@@ -131,15 +131,14 @@ def served(folder):
 MIP = ("firmware/client.json", "firmware/client_outbox.json", "package.json")
 _IMPORT_ALL = """
 import os, sys
-for room in ("outpost", "station", "support"):
-    try:
-        names = os.listdir("/lib/" + room)
-    except OSError:
-        continue
-    for name in names:
-        name = name.rsplit(".", 1)[0]
-        if name not in ("__init__", "aio", "esp32_board", "rp2_board"):
-            __import__(room + "." + name)
+rooms = [name for name in os.listdir("/lib") if name in ("outpost", "station", "support")]
+for room in rooms:
+    for name in os.listdir("/lib/" + room):
+        name, dot, _ = name.partition(".")
+        if not dot:
+            rooms.append(room + "/" + name)
+        elif name not in ("__init__", "aio", "esp32_board", "rp2_board"):
+            __import__((room + "/" + name).replace("/", "."))
 print(*sorted(name for name in sys.modules if "outpost." in name))
 """
 
@@ -194,9 +193,8 @@ def test_a_manifest_names_files_that_are_there(name):
             frozen.add(file)
 
         def package(folder, base_path="."):
-            frozen.update(
-                f"{folder}/{file.name}" for file in (here / base_path / folder).glob("*.py")
-            )
+            place = (here / base_path).resolve()
+            frozen.update(str(file.relative_to(place)) for file in (place / folder).rglob("*.py"))
 
         exec(
             compile(path.read_text(), path, "exec"),

@@ -12,6 +12,7 @@ from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.common.message import decode
 from outpost_tools.common.series import is_series
 from outpost_tools.device import flashing, payload
+from paths import REPOSITORY
 
 _ = mosquitto  # a fixture
 pytestmark = pytest.mark.timeout(600)
@@ -35,10 +36,7 @@ def modules(rig):
     return sorted(path for path in rig.hashes() if payload.is_of_series(path))
 
 
-ALL = [
-    "/outpost/native_series.mpy", "/outpost/portable_series.mpy", "/outpost/series.mpy",
-    "/outpost/series_bits.mpy", "/outpost/series_outbox.mpy", "/station/series_station.mpy",
-]  # fmt: skip
+ALL = sorted(payload.series(REPOSITORY, "x86"))
 
 
 @pytest.mark.long

@@ -12,7 +12,8 @@ import pytest
 
 from collector_process import LIMIT_S, wait_until
 from outpost_tools.common import nats
-from outpost_tools.common.broker import ANY_USER, Broker, BrokerError, open_broker
+from outpost_tools.common.broker import ANY_USER, Broker, BrokerError
+from outpost_tools.common.brokers import open_broker
 from outpost_tools.common.interpreters import find_mosquitto, find_nats
 from scripted_server import encode
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from outpost_tools.alerts.ledger import Condition, Ledger, Told
 from outpost_tools.alerts.rules import Attention, Silence, fits
 from outpost_tools.alerts.settings import Settings
+from outpost_tools.alerts.watched import Board, Fleet
 from outpost_tools.common import attention
 from outpost_tools.common.words import duration
-from outpost_tools.live.board import Board
-from outpost_tools.live.fleet import Fleet
 
 LOW_BYTES = 200 << 20
 _ENOUGH_BYTES = 250 << 20

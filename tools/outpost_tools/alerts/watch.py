@@ -21,10 +21,9 @@ from outpost_tools.alerts.ledger import Told
 from outpost_tools.alerts.readings import Readings
 from outpost_tools.alerts.settings import Settings
 from outpost_tools.alerts.store import Store
+from outpost_tools.alerts.watched import Fleet, Follower
 from outpost_tools.common.message import Message
 from outpost_tools.common.notices import Folded
-from outpost_tools.live.fleet import Fleet
-from outpost_tools.live.follow import Follower
 
 _TURN_S = 2.0
 _MINUTE_S = 60.0

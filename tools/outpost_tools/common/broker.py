@@ -1,7 +1,5 @@
-"""An MQTT broker on loopback for tests and the demo: mosquitto, NATS (one node, or three), or amqtt
-in its own process.
-
-    with open_broker("mosquitto", directory) as broker: ...   # broker.port, .kill(), .start()
+"""An MQTT broker on loopback for tests and the demo: mosquitto, or amqtt in its own process.
+`brokers.open_broker()` knows the other kinds, too.
 
 The same object, killed and started again, keeps port and directory, so mosquitto finds its saved
 sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
@@ -42,15 +40,6 @@ allow_anonymous true
 
 class BrokerError(ToolError):
     """The broker did not start; str() says why and what to do."""
-
-
-def open_broker(kind: str, directory: Path) -> Broker:
-    """Returns it without starting it. Raises BrokerError for a kind that is not one of KINDS."""
-    if kind not in ("nats", "nats3"):
-        return Broker(kind, directory)
-    from outpost_tools.common import nats  # which imports this module
-
-    return (nats.Node if kind == "nats" else nats.Cluster)(kind, directory)
 
 
 class Broker:
@@ -141,7 +130,7 @@ class Broker:
         if self.kind == "amqtt":
             return [sys.executable, "-m", "outpost_tools.common.broker", "amqtt", str(self.port)]
         if self.kind != "mosquitto":
-            raise BrokerError(f"{self.kind} is made by open_broker()")
+            raise BrokerError(f"{self.kind} is made by brokers.open_broker()")
         config = self.directory / "mosquitto.conf"
         listeners = self.more_listeners + _LISTENERS.format(port=self.port)
         text = configuration(listeners, self.directory)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Self
 
 from outpost_tools.common import children
-from outpost_tools.common.broker import ANY_USER, open_broker
+from outpost_tools.common.broker import ANY_USER
+from outpost_tools.common.brokers import open_broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.demo.disasters import Disaster
 from outpost_tools.demo.progress import Progress

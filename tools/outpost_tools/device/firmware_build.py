@@ -4,7 +4,8 @@ Line numbers are kept, so a traceback from a board names file, line and function
 the repository. The file's name in it is its path on the board, with .py: `outpost/client.py`,
 `station/clock.py` and `main.py` lie so in firmware/, `support/wifi.py` in boards/, `board.py` in
 the board's folder there. (The whole path would cost each module 9 bytes of heap and say nothing
-more: main.py, which a board compiles itself, has no other name either.)
+more: main.py, which a board compiles itself, has no other name either.) Folders of a package are
+folders on the board, too.
 
 -O2 is mpy-cross's highest level that keeps line numbers; assertions go, should there be any. -O3
 drops the numbers: 688 of 16,712 bytes of a lone client's heap (`make size` with _LEVEL changed).
@@ -50,15 +51,14 @@ def sources(firmware: Path) -> dict[str, str]:
 
     The last two as far as they are there: a copy of the library alone can be built and measured.
     """
-    paths = {room: sorted((firmware / where / room).glob("*.py")) for room, where in ROOMS.items()}
-    if not paths[PACKAGE]:
+    if not any((firmware / PACKAGE).glob("*.py")):
         raise ToolError(
             f"{firmware / PACKAGE}: no modules; give the folder that holds {PACKAGE}/ with --source"
         )
     return {
-        f"{room}/{path.name}": path.read_text(encoding="utf-8")
-        for room in paths
-        for path in paths[room]
+        path.relative_to(firmware / where).as_posix(): path.read_text(encoding="utf-8")
+        for room, where in ROOMS.items()
+        for path in sorted((firmware / where / room).rglob("*.py"))
     }
 
 
@@ -92,7 +92,7 @@ def compiled(source: str, title: str, architecture: str) -> bytes:
     """One .mpy. title: the file's name in tracebacks. Raises ToolError with what mpy-cross said."""
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / title, Path(folder) / "out.mpy"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
         words = [
             command(),
@@ -146,7 +146,7 @@ def table(texts: Mapping[str, str], files: Mapping[str, bytes], architecture: st
     rows.append(("all", sum(row[1] for row in rows), sum(row[2] for row in rows)))
     return "\n".join(
         [
-            f"{architecture:<30}{'source':>10}{'.mpy':>10}",
-            *(f"{name:<30}{a:>10}{b:>10}" for name, a, b in rows),
+            f"{architecture:<40}{'source':>10}{'.mpy':>10}",
+            *(f"{name:<40}{a:>10}{b:>10}" for name, a, b in rows),
         ]
     )

@@ -16,7 +16,6 @@ from outpost_tools.device import inventory
 from outpost_tools.device.connection import Board, Show
 from outpost_tools.device.plan import KEPT, MAIN, MAIN_ASIDE, STAGED, Plan, digest
 
-_FOLDERS = (*inventory.ROOMS, inventory.SECRETS)
 _MAKE_FOLDER = """
 import os
 try:
@@ -53,6 +52,9 @@ def commit():
     for path in {remove!r}:
         if there(path):
             os.remove(path)
+    for path in {emptied!r}:
+        if there(path) and not os.listdir(path):
+            os.rmdir(path)
     if {moves_main!r} and there({main_aside!r}):
         if there({main!r}):
             os.remove({main_aside!r})
@@ -78,9 +80,8 @@ def carry_out(board: Board, plan: Plan, show: Show) -> None:
 
 
 def _make_folders(board: Board, plan: Plan) -> None:
-    for folder in _FOLDERS:
-        if any(path.startswith(folder + "/") for path in plan.copy):
-            board.run(_MAKE_FOLDER.format(folder=folder))
+    for folder in plan.folders:
+        board.run(_MAKE_FOLDER.format(folder=folder))
 
 
 def _commit(board: Board, plan: Plan) -> None:
@@ -88,6 +89,7 @@ def _commit(board: Board, plan: Plan) -> None:
     script = _COMMIT.format(
         aside=plan.aside, kept=KEPT, moves_main=plan.touches_code, main=MAIN, main_aside=MAIN_ASIDE,
         renames=renames, staged=STAGED, remove=remove,
+        emptied=plan.emptied,
     )  # fmt: skip
     if board.run(script)[-1:] != ["done"]:
         raise ToolError(

@@ -40,22 +40,29 @@ def tell(path):
     except OSError:
         pass
 
-def tell_all(folder):
+def tell_all(folder, with_rooms):
     try:
         names = os.listdir(folder)
     except OSError:
         return
     for name in names:
-        tell(folder + "/" + name)
+        path = folder + "/" + name
+        if with_rooms and os.stat(path)[0] & 0x4000:
+            print("D", path)
+            tell_all(path, True)
+        else:
+            tell(path)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """hashes: path -> SHA-256 in hex. free_bytes: of the filesystem."""
+    """hashes: path -> SHA-256 in hex. free_bytes: of the filesystem. rooms: folders inside
+    /outpost."""
 
     hashes: dict[str, str]
     free_bytes: int
+    rooms: frozenset[str] = frozenset()
 
     @property
     def is_pinned(self) -> bool:
@@ -65,19 +72,22 @@ class Inventory:
 def take(
     board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS, UPDATE)
 ) -> Inventory:
-    """The files named, as far as they are there, and all files of the folders (not of folders
-    inside them). Raises ToolError."""
-    calls = [f"tell({path!r})" for path in paths] + [f"tell_all({folder!r})" for folder in folders]
+    """The files named, as far as they are there, and all files of the folders. In /outpost those of
+    its rooms, too; in others a folder is the user's. Raises ToolError."""
+    calls = [f"tell({path!r})" for path in paths]
+    calls += [f"tell_all({folder!r}, {folder == PACKAGE})" for folder in folders]
     room = "s = os.statvfs('/')\nprint('S', s[0] * s[3])"
-    hashes, free = {}, 0
+    hashes, free, rooms = {}, 0, set()
     for line in board.run("\n".join([_SCRIPT, *calls, room])):
         kind, _, rest = line.partition(" ")
         if kind == "H":
             digest, _, path = rest.partition(" ")
             hashes[path] = digest
+        elif kind == "D":
+            rooms.add(rest)
         elif kind == "S":
             free = int(rest)
-    return Inventory(hashes, free)
+    return Inventory(hashes, free, frozenset(rooms))
 
 
 def blocks_of(data: bytes) -> int:

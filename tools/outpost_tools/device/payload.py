@@ -7,29 +7,34 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from outpost_tools.device import firmware_build
+from outpost_tools.device import firmware_build, flat_layout
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import MAIN, digest
 
 _OF_SERIES = re.compile(
-    r"/(outpost/(native_|portable_)?series(_\w+)?|station/series_station)\.m?py"
+    r"/(outpost/(\w+/)?(native_|portable_)?series(_\w+)?|station/series_station)\.m?py"
 )
 
 
-def build(root: Path, kind: Kind, architecture: str) -> dict[str, bytes]:
-    """path on the board -> bytes, without series(). Raises ToolError."""
+def build(root: Path, kind: Kind, architecture: str, *, is_flat: bool = False) -> dict[str, bytes]:
+    """path on the board -> bytes, without series(). is_flat: as flat_layout.py has
+    them. Raises ToolError."""
     firmware = root / "firmware"
     texts = firmware_build.sources(firmware) | firmware_build.board_sources(kind.folder)
+    texts[firmware_build.MAIN] = (firmware / firmware_build.MAIN).read_bytes().decode()
+    texts = flat_layout.of(texts) if is_flat else texts
+    main = texts.pop(firmware_build.MAIN)
     texts = {path: text for path, text in texts.items() if not is_of_series(f"/{path}")}
     files = firmware_build.compile_all(texts, architecture)
-    files[firmware_build.MAIN] = (firmware / firmware_build.MAIN).read_bytes()
+    files[firmware_build.MAIN] = main.encode()
     return {f"/{path}": data for path, data in files.items()}
 
 
-def series(root: Path, architecture: str) -> dict[str, bytes]:
+def series(root: Path, architecture: str, *, is_flat: bool = False) -> dict[str, bytes]:
     """The modules for series, likewise. Raises ToolError."""
-    texts = firmware_build.sources(root / "firmware").items()
-    texts = {path: text for path, text in texts if is_of_series(f"/{path}")}
+    texts = firmware_build.sources(root / "firmware")
+    texts = flat_layout.of(texts) if is_flat else texts
+    texts = {path: text for path, text in texts.items() if is_of_series(f"/{path}")}
     files = firmware_build.compile_all(texts, architecture)
     return {f"/{path}": data for path, data in files.items()}
 

@@ -1,10 +1,10 @@
 """What has to be done so that the board has the files it should have: found out before anything is
 changed. Knows no port.
 
-Ours on the board: all of /outpost; the files of /tls; and what `outpost flash` wrote into the root
-(main.py and the board's modules), /station and /support, which may hold files of the user's, too.
-/outpost/installed.json says which those are: for the root with hashes, so that a main.py that was
-changed since is not overwritten; for the two folders by name.
+Ours on the board: all of /outpost, with the rooms in it; the files of /tls; and what `outpost
+flash` wrote into the root (main.py and the board's modules), /station and /support, which may hold
+files of the user's, too. /outpost/installed.json says which those are: for the root with hashes, so
+that a main.py that was changed since is not overwritten; for the two folders by name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import re
 import time
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import firmware_version
@@ -34,11 +35,12 @@ MAIN_ASIDE = f"{PACKAGE}/main.py.old"
 STAGED = ".new"  # a file on its way has this after its name until all have arrived
 KEPT = ".kept"  # a file of the user's that had to make room
 _STALE = re.compile(
-    rf"{PACKAGE}/[^/]+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.m?py\.new|"
+    rf"{PACKAGE}/.+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.m?py\.new|"
     rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?|"
     rf"{UPDATE}/(\d+(\.old)?|(list|plan|phase)(\.new)?|part|copy)"
 )
 _SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
+_ROOM_BLOCKS = 2  # a folder of littlefs has two
 
 
 def digest(data: bytes) -> str:
@@ -61,7 +63,7 @@ class Plan:
     and of no more use.
 
     aside: the user's own, in the way. unchanged: paths. All of copy and staged are renamed into
-    place together.
+    place together. emptied: rooms of /outpost that then have no file.
     """
 
     copy: dict[str, bytes] = field(default_factory=dict)
@@ -69,10 +71,11 @@ class Plan:
     unchanged: list[str] = field(default_factory=list)
     remove: list[str] = field(default_factory=list)
     aside: list[str] = field(default_factory=list)
+    emptied: list[str] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
-        return not (self.copy or self.staged or self.remove or self.aside)
+        return not (self.copy or self.staged or self.remove or self.aside or self.emptied)
 
     @property
     def ended(self) -> list[str]:
@@ -80,6 +83,12 @@ class Plan:
         Each takes a block at least."""
         found = [path for path in self.remove if path.startswith(f"{UPDATE}/")]
         return sorted(found, key=lambda path: (not path.startswith(f"{UPDATE}/phase"), path))
+
+    @property
+    def folders(self) -> list[str]:
+        """Those of the files to copy, each after the one in which it lies."""
+        parents = {str(one) for path in self.copy for one in PurePosixPath(path).parents}
+        return sorted(parents - {"/"})
 
     @property
     def bytes_to_copy(self) -> int:
@@ -122,7 +131,15 @@ def make(
     ours = (path for path in inventory.hashes if _STALE.fullmatch(path) or path in record.modules)
     ours = (path for path in ours if path.startswith(stale_in))
     plan.remove = sorted(path for path in ours if path not in in_use)
+    if PACKAGE in stale_in:
+        kept = [*wanted, *(inventory.hashes.keys() - {*plan.remove})]
+        empty = [room for room in inventory.rooms if not any(_is_in(room, path) for path in kept)]
+        plan.emptied = sorted(empty, reverse=True)  # a room before the one in which it lies
     return plan
+
+
+def _is_in(folder: str, path: str) -> bool:
+    return path.startswith(f"{folder}/")
 
 
 def known_files(
@@ -225,7 +242,9 @@ def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) 
     """outbox_blocks: those that are still to be pinned. Raises ToolError."""
     files = sum(blocks_of(data) for data in plan.copy.values())
     free = free_blocks(inventory)
-    needed = files + outbox_blocks + (_SPARE_BLOCKS if plan.copy or outbox_blocks else 0)
+    rooms = [one for one in plan.folders if _is_in(PACKAGE, one) and one not in inventory.rooms]
+    needed = files + _ROOM_BLOCKS * len(rooms) + outbox_blocks
+    needed += _SPARE_BLOCKS if plan.copy or outbox_blocks else 0
     free += len(plan.ended)
     if needed > free:
         raise ToolError(

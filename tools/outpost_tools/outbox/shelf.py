@@ -1,5 +1,5 @@
 """Messages that a board set aside because the server would not take them: the block that the ring
-lends to them, read with struct and zlib. A second implementation of `firmware/outpost/shelf.py`.
+lends to them, read with struct and zlib. A second implementation of the firmware's `shelf.py`.
 
     header  as a sector's, magic "OS": number:4, stream:8, records that it began with:4
     record  kind:1 topic_length:1 payload_length:2 | seq:4 | CRC of the stream:4 | topic | payload |

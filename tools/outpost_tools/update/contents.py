@@ -23,10 +23,13 @@ def architecture_of(device: str, mpy: int) -> str:
     return facts.architecture
 
 
-def collect(root: Path, kind: kinds.Kind, architecture: str, settings: Settings) -> list[Content]:
-    """What the settings need, and what other settings may have left. Raises ToolError."""
-    needed = payload.build(root, kind, architecture)
-    optional = payload.series(root, architecture)
+def collect(
+    root: Path, kind: kinds.Kind, architecture: str, settings: Settings, *, is_flat: bool = False
+) -> list[Content]:
+    """What the settings need, and what other settings may have left. is_flat: for a board that
+    takes no folders of the library. Raises ToolError."""
+    needed = payload.build(root, kind, architecture, is_flat=is_flat)
+    optional = payload.series(root, architecture, is_flat=is_flat)
     if settings.full["series"]:
         needed, optional = needed | optional, {}
     needed |= sensor_drivers.files(settings.drivers, architecture)

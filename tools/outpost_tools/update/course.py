@@ -79,7 +79,9 @@ class Course:
             raise ToolError(f"{self.device}: is a {answer.board}, and --board is a {kind.name}")
         architecture = contents.architecture_of(self.device, answer.mpy)
         self.progress.note(f"a {kind.name} with {answer.version}; compiling for {architecture}")
-        files = contents.collect(root, kind, architecture, self.settings)
+        files = contents.collect(
+            root, kind, architecture, self.settings, is_flat=not answer.has_rooms
+        )
         for made_s in (answer.made_s, max(int(time.time()), answer.installed_s + 1)):
             made = image.make(
                 files, self.key, device=self.device,

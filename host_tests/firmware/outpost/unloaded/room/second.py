@@ -1,0 +1,1 @@
+"""For test_memory.py."""

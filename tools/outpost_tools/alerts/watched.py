@@ -1,0 +1,44 @@
+"""What alerts look at: the part of a live page's fleet that they read. `live` has the classes, and
+imports this job; so this job must not import them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from outpost_tools.common.attention import Finding
+from outpost_tools.common.message import Message
+
+
+class Board(Protocol):
+    """live/board.py"""
+
+    name: str
+    last_seen_ms: int
+    messages: int
+    findings: Sequence[Finding]
+
+    @property
+    def usual_s(self) -> float: ...
+
+
+class Fleet(Protocol):
+    """live/fleet.py. Hold `lock` while you read more than one field."""
+
+    lock: AbstractContextManager[Any]
+    boards: Mapping[str, Board]
+    failed_jobs: Mapping[str, str]
+    damaged_pieces: int
+    takeovers: int
+    is_complete: bool
+    is_collected: bool | None
+    reading: float | None
+    on_message: Callable[[Message, int], None]
+
+
+class Follower(Protocol):
+    """live/follow.py. reason: why the log cannot be read; "": it can."""
+
+    reason: str

@@ -1,0 +1,18 @@
+"""The broker of a kind: mosquitto, amqtt, NATS (one node, or three). The classes are in broker.py
+and nats.py.
+
+    with open_broker("mosquitto", directory) as broker: ...   # broker.port, .kill(), .start()
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outpost_tools.common import nats
+from outpost_tools.common.broker import Broker
+
+
+def open_broker(kind: str, directory: Path) -> Broker:
+    """Returns it without starting it. Raises BrokerError for a kind that is not one of KINDS."""
+    found = {"nats": nats.Node, "nats3": nats.Cluster}.get(kind, Broker)
+    return found(kind, directory)

@@ -1,0 +1,29 @@
+"""The firmware with all modules of the library in one folder, as it was before the library had
+rooms: the updater of a board from that time takes no folder inside /outpost.
+
+A module has one name in all rooms (test_layers.py), so leaving the room out of paths and imports is
+all that there is to do. Line numbers stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from outpost_tools.device.firmware_build import PACKAGE
+
+_IN_ROOM = re.compile(rf"{PACKAGE}/(\w+)/(\w+\.py)")
+
+
+def of(texts: Mapping[str, str]) -> dict[str, str]:
+    """texts: {path on the board: source}, the whole library among them."""
+    found = [_IN_ROOM.fullmatch(path) for path in texts]
+    rooms = {match[1] for match in found if match}
+    if not rooms:
+        return dict(texts)
+    name = re.compile(rf"\b{PACKAGE}\.({'|'.join(sorted(rooms))})\b")
+    return {
+        _IN_ROOM.sub(rf"{PACKAGE}/\2", path): name.sub(PACKAGE, text)
+        for path, text in texts.items()
+        if not re.fullmatch(rf"{PACKAGE}/\w+/__init__\.py", path)
+    }
