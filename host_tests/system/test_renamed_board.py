@@ -6,11 +6,13 @@ passes none on.
 
 import json
 import ssl
+import time
 
 import pytest
 
 from collector_process import Process, wait_until
 from made_broker import HOST, MadeBroker
+from outpost_tools import cli
 from outpost_tools.common import attention, children, message
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.outbox.shelf import read_shelf
@@ -22,6 +24,7 @@ OLD, NEW = "cellar", "kitchen"
 HELD = 12  # messages that the board holds when it is renamed
 SENT = 40  # and at least that many with its new name
 LIMIT_S = 420
+RETRIES_S = 150  # by then the board has sent one of the shelf again, twice
 
 
 class Board:
@@ -136,3 +139,40 @@ def test_the_messages_of_the_new_name_arrive_and_the_collector_reports_the_gap(w
     wait_until(lambda: len(world.arrived()) >= SENT, LIMIT_S)
     assert min(world.arrived()) >= held
     wait_until(lambda: any(b" -1 %d-" % held in data for data in world.words), LIMIT_S)
+
+
+def test_the_others_are_set_aside_and_named_and_the_flash_gets_empty(world, capsys):
+    held = world.rename()
+    wait_until(lambda: world.told("aside") == held, LIMIT_S)
+    wait_until(lambda: world.told("not_passed") >= held, LIMIT_S)
+    assert world.board.shelf() == [(seq, f"outpost/{OLD}/data") for seq in range(held)]
+    # what was stored by now arrives, is confirmed, and is released
+    newest = max(world.board.stored())
+    wait_until(lambda: not {seq for seq in missing(world, held) if seq <= newest}, LIMIT_S)
+    wait_until(lambda: max(one.held for one in world.arrived().values()) > newest, LIMIT_S)
+    [finding] = [one for one in world.findings() if one.key in ("notpassed", "aside", "takeover")]
+    assert (finding.key, finding.text) == ("notpassed", f"{held} set aside")
+    world.board.cut()
+    capsys.readouterr()
+    assert cli.main(["outbox", "health", str(world.board.folder / "flash.img")]) == 1
+    said = capsys.readouterr().out
+    assert f"{held} messages on outpost/{OLD}/data" in said
+    assert "takes these messages and does not pass them on" in said
+
+
+@pytest.mark.long
+def test_a_retry_that_the_broker_acknowledges_and_does_not_pass_on_loses_none(world):
+    """The board sends the messages of its shelf again, a minute after they were set aside and
+    later. PUBACK says nothing about them in collector mode."""
+    held = world.rename()
+    wait_until(lambda: world.told("aside") == held, LIMIT_S)
+    since_s = time.time()
+    wait_until(
+        lambda: max(map(measured_s, world.arrived().values())) > since_s + RETRIES_S, LIMIT_S
+    )
+    assert world.board.shelf() == [(seq, f"outpost/{OLD}/data") for seq in range(held)]
+    assert world.told("aside") == held
+
+
+def measured_s(one):
+    return one.readings[0].time_s or 0.0
