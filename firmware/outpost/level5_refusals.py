@@ -117,6 +117,12 @@ class Refusals:
             self._anew -= 1
             self._anew_seq = seq
 
+    def _is_repeat(self, seq):
+        """True when PUBLISH of message seq goes out with DUP."""
+        if seq < self.high:
+            return seq != self._anew_seq
+        return self.maybe_sent > seq >= self._exchanged
+
     def _withdraw(self, seq, is_long):
         """The server does not accept message seq, which was stored before that was known."""
         code = 0x95 if is_long else 0x9B

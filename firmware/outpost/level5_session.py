@@ -22,8 +22,8 @@ from micropython import const
 
 from outpost import packets
 from outpost.level5_refusals import Refusals
-from outpost.memory import unload
-from outpost.properties import TABLE, check, number, number_end, room, value_end
+from outpost.memory import copy, unload
+from outpost.properties import TABLE, check_start, number_end, room, value_end
 
 _OK = const(0)
 _TOO_BIG = const(-2)
@@ -35,7 +35,9 @@ _PROTOCOL_ERROR = const(-20)
 _TAKEN_OVER = const(-26)
 _SERVER_LEFT = const(-28)
 _MOVED = const(-29)
+_CONNECTING = const(1)
 _CONNECTED = const(2)
+_MOST_CONNACK = const(4096)  # bytes of it that are looked at
 _IDS = const(65535)
 _IN_CONNACK = const(16)
 _IN_ACK = const(32)
@@ -66,6 +68,7 @@ class Level5(Refusals):
     _fault = 0  # reason code of the DISCONNECT that ends this connection
     _is_said = False  # that DISCONNECT was started
     _left = 0  # reason code of the server's DISCONNECT
+    _short = None  # the session's buffer, while a longer one takes CONNACK
     farewell = b"\xe0\x00"
     on_refused = None
 
@@ -104,6 +107,7 @@ class Level5(Refusals):
     def open(self):
         self._fault = self._left = 0
         self._is_said = False
+        self._shorten()
         if self.expiry:
             self.expiry.look(self.now_ms)
         self._base.open(self)
@@ -126,18 +130,47 @@ class Level5(Refusals):
         self._start(self.farewell, len(self.farewell))
         return True
 
+    def _on_rest(self, data, at, count):
+        """A CONNACK that the buffer does not hold gets a longer one: connecting may allocate."""
+        if self.state == _CONNECTING and self.first == 0x20 and self._lengthen():
+            self._keep(data, at, count)
+        else:
+            self._base._on_rest(self, data, at, count)
+
+    def _lengthen(self):
+        """False: it was done, or there is no memory. The rest is then passed over."""
+        if self._short:
+            return False
+        try:
+            longer = bytearray(min(self.length, _MOST_CONNACK))
+        except MemoryError:
+            return False
+        copy(longer, 0, self.buffer, 0, min(self.have, len(self.buffer)))
+        self._short, self.buffer = self.buffer, longer
+        return True
+
+    def _shorten(self):
+        if self._short:
+            self.buffer, self._short = self._short, None
+
     def _on_connack(self):
+        status = self._take_connack()
+        self._shorten()
+        return status
+
+    def _take_connack(self):
         """CONNACK (3.2). A server of MQTT 3.1.1 sends a CONNACK of 3.1.1 that refuses. A session
         present after a clean start is a protocol error [MQTT-3.2.2-4]."""
         if self.length == 2 and self.buffer[1]:
             return self._base._on_connack(self)
         code = self.buffer[1]
         is_clean = self.connect_packet[self._flags_at] & 2
-        if self.length > len(self.buffer) or 0 < code < 0x80 or (is_clean and self.buffer[0] & 1):
+        if 0 < code < 0x80 or (is_clean and self.buffer[0] & 1):
             return _PROTOCOL_ERROR
-        if check(self.buffer, 2, self.length, _IN_CONNACK) != self.length:
+        end = self._sound_end(2, _IN_CONNACK)
+        if end < 0:
             return _PROTOCOL_ERROR
-        self._learn(2)
+        self._learn(2, end)
         self.length = 2
         if code:
             self.reason = code
@@ -152,12 +185,11 @@ class Level5(Refusals):
                 self._save()  # the note shows the next power-on that there is a session
         return code
 
-    def _learn(self, at):
-        """Copy the properties at buffer[at:], which check() has passed, into `server`."""
+    def _learn(self, at, end):
+        """Copy the properties in buffer[at:end], which _sound_end() has passed, into `server`."""
         buffer, known = self.buffer, {}
-        end = number_end(buffer, at, self.length) + number(buffer, at)
-        at = number_end(buffer, at, self.length)
-        while at < end:
+        at = number_end(buffer, at, end)
+        while 0 <= at < end:
             kind = TABLE[2 * buffer[at]] & 7
             stop = value_end(buffer, at + 1, end, TABLE[2 * buffer[at]])
             if kind < 4:
@@ -217,12 +249,6 @@ class Level5(Refusals):
         if flags >> 3 & 6 & self._barred:
             return _BAD_QOS
         return _BAD_RETAIN if flags >> 6 & self._barred else _OK
-
-    def _is_repeat(self, seq):
-        """True when PUBLISH of message seq goes out with DUP."""
-        if seq < self.high:
-            return seq != self._anew_seq
-        return self.maybe_sent > seq >= self._exchanged
 
     def _publish_now(self, topic, payload, length):
         if self.state == _CONNECTED and not self._is_taken():
@@ -305,7 +331,7 @@ class Level5(Refusals):
         if not self._is_code(first, code):
             self._why = 0x81
             return _PROTOCOL_ERROR
-        if 3 < self.length <= len(self.buffer) and not self._is_sound(3, _IN_ACK):
+        if self.length > 3 and self._sound_end(3, _IN_ACK) < 0:
             return _PROTOCOL_ERROR
         self.length = 2
         if not code:
@@ -329,19 +355,21 @@ class Level5(Refusals):
             return self._on_puback(packets.get_u16(self.buffer, 0))
         return self._base._on_packet(self, first)
 
-    def _is_sound(self, at, where):
-        """True when valid properties at buffer[at] fill the rest of the packet."""
-        at = check(self.buffer, at, self.length, where)
-        self._why = -at if at < 0 else 0x81
-        return at == self.length
+    def _sound_end(self, at, where):
+        """Valid properties at buffer[at] fill the rest of the packet, as far as the buffer holds
+        it. Returns the offset after those that it holds whole; negative: they are not valid."""
+        at = check_start(self.buffer, at, self.length, where)
+        self._why = -at if at < 0 else 0
+        return at
 
     def _on_disconnect(self):
         """DISCONNECT (3.14)."""
         length = self.length
-        if 1 < length <= len(self.buffer):
-            if not self._is_sound(1, _IN_DISCONNECT):
+        if length > 1:
+            end = self._sound_end(1, _IN_DISCONNECT)
+            if end < 0:
                 return _PROTOCOL_ERROR
-            self._learn(1)
+            self._learn(1, end)
         code = self.buffer[0] if length else 0
         self._left = self.reason = code
         if code == 0x8E:

@@ -37,6 +37,8 @@ class SubscribingLevel5(Level5):
     properties_at = 0  # of the PUBLISH in `buffer`: offset of its properties, and after them
     properties_end = 0
     _inbound = None  # an Aliases, of the topics that the server numbers
+    _before_codes = 3
+    _codes_at = -0x81  # where the codes of a SUBACK are that the buffer does not hold
     _identifiers = None  # a dictionary: subscription identifiers by their filters
 
     def subscribe(self, topic_filter, qos=0, no_local=False, as_published=False, retained=0,
@@ -104,15 +106,40 @@ class SubscribingLevel5(Level5):
             unload("outpost.level5_setup")
         self._base._start(self, data, length)
 
+    def _on_rest(self, data, at, count):
+        if self.first & 0xDF == 0x90:
+            self._keep_codes(data, at, count)
+        else:
+            Level5._on_rest(self, data, at, count)
+
+    def _keep_codes(self, data, at, count):
+        """SUBACK or UNSUBACK is longer than the buffer, by its properties. Its codes, which end it,
+        go to the end of the buffer, over the properties."""
+        buffer, size, have = self.buffer, len(self.buffer), self.have
+        first = self.length - len(self._requested)  # place of the first code in the packet
+        back = self.length - size  # from a place to the offset in the buffer
+        if have <= size:  # it is full for the first time
+            end = number_end(buffer, 2, size)
+            is_whole = end >= 0 and end + number(buffer, 2) == first
+            self._codes_at = first - back if is_whole else -0x81
+            if first < size:
+                copy(buffer, first - back, buffer, first, size - first)
+        start, end = max(first, have, size), have + count
+        if self._codes_at >= 0 and start < end:
+            copy(buffer, start - back, data, at + start - have, end - start)
+
     def _on_packet(self, first):
         """SUBACK, UNSUBACK: remove the properties, so that the codes are where 3.1.1 has them."""
         if first == 0x90 or first == 0xB0:
             self._why = 0
-            at = -1
-            if 3 <= self.length <= len(self.buffer):
+            at = -0x81
+            if self.length > len(self.buffer):
+                at, self.length = self._codes_at, len(self.buffer)
+                self._codes_at = at if at < 0 else -0x81
+            elif self.length > 2:
                 at = check(self.buffer, 2, self.length, _IN_ACK)
             if at < 0:
-                return self._fail(0x81 if at == -1 else -at)
+                return self._fail(-at)
             copy(self.buffer, 2, self.buffer, at, self.length - at)
             self.length += 2 - at
         return Level5._on_packet(self, first)

@@ -6,6 +6,9 @@ not know a session. Allocation: none.
 
     check(buf, at, end, where) -> offset after the properties, whose length is at buf[at]; a
                                   negative reason code when they break a rule
+    check_start(buf, at, length, where) -> as check(), for a packet of that length of which buf may
+                                  hold the first bytes only. Its properties end with it. Returns
+                                  the offset after those that buf holds whole
     find(buf, at, end, number) -> offset of the value of the first such property in buf[at:end],
                                   which check() has passed; -1: there is none
 """
@@ -47,6 +50,7 @@ TABLE = bytes((
 
 _MALFORMED = const(-0x81)
 _WRONG = const(-0x82)  # protocol error
+_LENGTH_BYTES = const(4)  # at most, of a variable byte integer
 _CUT = const(0xFFFFFFF)  # beyond the end of any packet
 
 
@@ -57,17 +61,36 @@ def check(buf, at, end, where):
     stop = number_end(buf, at, end)
     if stop < 0:
         return stop
-    at = stop + number(buf, at)  # for now, the end of the properties
+    at = stop + number(buf, at)  # from here on the end of the properties
     if at > end:
         return _MALFORMED
-    end, at = at, stop
+    end = check_each(buf, stop, at, where)
+    return _MALFORMED if 0 <= end < at else end
+
+
+def check_start(buf, at, length, where):
+    """See above."""
+    if length <= len(buf):
+        at = check(buf, at, length, where)
+        return _MALFORMED if 0 <= at < length else at
+    if at + _LENGTH_BYTES > len(buf):
+        return at  # not even their length may be whole
+    stop = number_end(buf, at, len(buf))
+    if stop >= 0 and stop + number(buf, at) != length:
+        return _MALFORMED
+    return check_each(buf, stop, len(buf), where) if stop >= 0 else stop
+
+
+def check_each(buf, at, end, where):
+    """As check(), from the first property on. Returns the offset after those that are whole: the
+    last one may be cut off at `end`."""
     while at < end:
         stop = _kind(buf[at], where)  # now a kind; inlined, the frame would have 12 words
         stop = value_end(buf, at + 1, end, stop)
         if stop < 0:
             return stop
         if stop > end:
-            return _MALFORMED
+            break
         if not TABLE[2 * buf[at]] & OFTEN and find(buf, stop, end, buf[at]) >= 0:
             return _WRONG
         at = stop

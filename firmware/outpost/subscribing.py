@@ -72,6 +72,8 @@ class SubscribingSession(Session):
     acknowledged and counted, because a server falls silent when too many are not.
     """
 
+    _before_codes = 2  # bytes of SUBACK: the buffer must hold the codes after them
+
     def __init__(
         self, outbox, client_id, rx_bytes=256, in_flight_bytes=0, unacknowledged=0, **options
     ):  # fmt: skip
@@ -197,7 +199,7 @@ class SubscribingSession(Session):
         them is to be removed. Filters on which connections ended follow one by one."""
         requested, vain = self._requested, self._vain
         for entry in self.filters:
-            if len(requested) == _MOST_FILTERS:
+            if len(requested) == min(_MOST_FILTERS, len(self.buffer) - self._before_codes):
                 break
             if entry[2] < 0 and (not vain or vain.get(entry[0], 0) < _TOGETHER):
                 if not requested or (entry[1] < 0) == (requested[0][1] < 0):

@@ -8,7 +8,7 @@ MODULES = (
 )  # fmt: skip
 TESTS = (
     "test_level5", "test_level5_aliases", "test_level5_conformance", "test_level5_expiry",
-    "test_level5_golden", "test_level5_subscribing", "test_properties",
+    "test_level5_golden", "test_level5_long", "test_level5_subscribing", "test_properties",
 )  # fmt: skip
 
 

@@ -172,9 +172,10 @@ def idle(client, ms):
 def told(client):
     """Print what a broker of MQTT 5.0 said in CONNACK."""
     session = client.session
+    own = session._own_aliases
     say(
         packet_size=session.server.get(0x27, 0),
-        aliases=session._alias_most, failures=client.failures,
+        aliases=own._most if own else 0, failures=client.failures,
         receive_maximum=session.server.get(0x21, 0), window=session.window,
     )  # fmt: skip
 

@@ -63,6 +63,23 @@ def test_limits_are_obeyed_and_all_arrives(broker, name, tmp_path):
     assert observer.numbers() == [*range(40), *range(40)]
 
 
+def test_a_buffer_of_8_bytes(broker, name, tmp_path):
+    """CONNACK is longer, and SUBACK of these filters would be. Eight bytes of PUBLISH arrive."""
+    filters = [[f"{name}/{number}", 1] for number in range(12)]
+    with Observer(broker.port, f"{name}-o", (name, 2)) as observer:
+        steps = [
+            ["connect"], ["subscribe", filters], ["publish", name, 20, 1], ["publish", name, 5, 2],
+            ["subscribe", [[one, -1] for one, _ in filters]], ["told"], ["close"],
+        ]  # fmt: skip
+        lines = said(broker, tmp_path / name, steps, rx_bytes=8)
+        observer.wait(25)
+    found = [line["filters"] for line in lines if "filters" in line]
+    assert found == [[[one, 1] for one, _ in filters], []]
+    told = next(line for line in lines if "packet_size" in line)
+    assert (told["packet_size"], told["failures"]) == (200, 0)
+    assert observer.numbers() == [*range(20), *range(5)]
+
+
 @pytest.mark.parametrize("aliases", [True, False])
 def test_receive_maximum_1_packet_size_200_and_alias_together(
     narrow_broker, name, tmp_path, aliases

@@ -43,6 +43,8 @@ MAY = {  # set-up, and what a page says allocates
     "subscribing.py _start_request", "session_base.py _load_suspects",
     "series.py _check", "series.py _check_texts", "series.py _header_of",  # set-up
     "level5_session.py _learn", "level5.py over",  # once a connection; set-up
+    "level5_session.py _lengthen",  # a long CONNACK
+    "level5_subscribing.py _keep_codes",  # SUBSCRIBE
     "level5_subscribing.py subscribe", "level5_subscribing.py _on_connected",  # SUBSCRIBE
     "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up

@@ -80,6 +80,23 @@ class TestRequests(unittest.TestCase):
                     self.assertEqual([entry[2] for entry in one.filters], list(codes))
                     self.assertEqual(one.refused, codes.count(128))
 
+    def test_no_more_filters_than_the_codes_that_the_buffer_holds(self):
+        for level in (3, 4):
+            for rx_bytes, most in ((4, 2), (5, 3), (9, 7), (10, 8), (64, 8)):
+                one = make(SubscribingSession, rx_bytes=rx_bytes, level=level)
+                for number in range(11):
+                    one.subscribe(b"%d" % (100 + number), 1)
+                one.open()
+                written(one)
+                sizes, request = [], written(take(one, CONNACK))
+                while request:
+                    sizes.append((len(request) - 4) // 6)
+                    codes = bytes(b"\x01" * sizes[-1])
+                    answer = bytes((0x90, 2 + len(codes))) + request[2:4] + codes
+                    request = written(take(one, answer))
+                self.assertEqual((max(sizes), sum(sizes)), (most, 11))
+                self.assertEqual([entry[2] for entry in one.filters], [1] * 11)
+
     def test_unsuback_has_no_codes(self):
         for answer, expected in (
             (b"\xb0\x02\x80\x00", status.OK),
