@@ -32,8 +32,8 @@ Its hooks, in addition to those of `subscribing.py`:
 
 from micropython import const
 
-from outpost.reader import is_topic
 from outpost.subscribing import SubscribingSession
+from outpost.text import is_topic
 from outpost.ticks import elapsed_ms
 
 # After a connect: how long to wait for the retained confirmation before sending again the messages

@@ -15,7 +15,7 @@ not know a session. Allocation: none.
 
 from micropython import const
 
-from outpost.reader import is_topic
+from outpost.text import is_topic
 
 # where: the packets that may carry a property
 IN_CONNECT = const(1)

@@ -21,7 +21,6 @@ from struct import pack_into
 from micropython import const
 
 from outpost.memory import copy
-from outpost.reader import is_topic
 from outpost.series_bits import (
     is_near,
     put_bits,
@@ -31,6 +30,7 @@ from outpost.series_bits import (
     remember,
     take,
 )
+from outpost.text import is_topic
 
 _OK = const(0)
 _TOO_BIG = const(-2)

@@ -1,9 +1,13 @@
-"""One MQTT session, without I/O: bytes from the server in, packets to the server out.
+"""One MQTT session, without I/O: messages and bytes from the server in, packets to the server out.
 
 It knows packets, numbers and the outbox's contract (`ram_outbox.py`). It must not know a stream, a
 socket, a clock or a reconnect delay: those are its owner's, whose duties `client.py` lists. Each
 feature is a class of its own, so that boards that do not use it do not pay: `subscribing.py`,
 `durable.py`, `exactly_once.py`, `streaming.py`.
+
+**The law of the buffer.** A packet longer than the buffer is skipped in place: its first bytes are
+kept (the topic and packet identifier of a PUBLISH are among them), and the rest is dropped as it
+arrives. Hostile lengths end in an error, never in a growing buffer.
 
 Hooks, in the order of a connection. A subclass overrides the methods and calls its base's. No
 constructor calls a hook. A field on_... is the application's, and is called last.
@@ -20,6 +24,7 @@ constructor calls a hook. A field on_... is the application's, and is called las
     _on_pong()             PINGRESP
     _on_late(spared_ms)    is an acknowledgement overdue?
     _on_packet(first)      any other packet
+    _on_rest(data, at, count)  bytes arrive of a packet that the buffer does not hold
 
 Packet identifiers of outgoing messages follow from their sequence number, 1 + seq mod 65535. So
 they are the same after a power cut, without a write. The window is at most 16 numbers wide, so no
@@ -29,8 +34,8 @@ two messages in flight share one. Allocation: construction only.
 
 from micropython import const
 
-from outpost.memory import put_publish, unload
-from outpost.session_base import SessionBase
+from outpost.memory import copy, puback_id, put_publish, unload
+from outpost.text import is_topic
 from outpost.ticks import elapsed_ms
 
 _CLOSED = const(0)
@@ -50,9 +55,34 @@ _SAVE_COUNT = const(49)  # checked every 16th message: a power cut forgets 64 ac
 _UNSAVED = const(64)  # at most, besides those in flight
 _LIVED_MS = const(30_000)
 _PATIENCE = const(-3)
+_TIMED_OUT = const(-22)
+_CAME = const(2)  # is_tick: bytes arrived
+_BYTE_MS = const(64)  # each byte of an arriving packet extends a wait by this: 16 bytes/s
+_ANSWER = const(6)  # an acknowledgement may take this many times response_ms
+_BEHIND = const(30)  # or a PINGRESP while other bytes come, plus _BYTE_MS per byte of their packet
+_LONG_BYTES = const(0x200000)
+_LEAST_PONG_MS = const(2000)
+_SAVE_MS = const(600_000)  # boards that measure more often spend no program on acknowledgements
+_TOO_BIG = const(-2)
+_BUSY = const(-3)
+_OFFLINE = const(-4)
+_BAD_TOPIC = const(-6)
+_BAD_QOS = const(-8)
+_BAD_LENGTH = const(-9)
+# Bit -status: the server or the path ended the connection (PROTOCOL_ERROR, TIMED_OUT, LINK_LOST,
+# NO_ANSWER, TAKEN_OVER, SERVER_LEFT, MOVED), not this side.
+_OF_SERVER = const(0x36D00000)
+_FIRST = const(-7)  # _shift while the packet's first byte is awaited
+_TOO_LONG = const(28)  # _shift after four bytes of length that all announce another
+_BODY = const(35)  # _shift once the length is complete
 
 
-class Session(SessionBase):
+def is_of_server(error):
+    """True when the server or the path ended the connection, or did not answer; not this side."""
+    return -32 < error < 0 and _OF_SERVER >> -error & 1 > 0
+
+
+class Session:
     """Publishes. outbox: mounted. client_id: bytes; the server knows this board by it.
 
     keep_alive_s: 0 to 65,535; a PINGREQ goes out after three quarters of it without a packet sent,
@@ -79,11 +109,9 @@ class Session(SessionBase):
 
     highest_qos = 1
     aside_id = 0  # identifier of a message set aside, from PUBREC to PUBCOMP (QoS 2)
-    # Found in this class, they cost one look-up less.
-    settle, _overdue, _see = SessionBase.settle, SessionBase._overdue, SessionBase._see
-    _waited, _publish_now = SessionBase._waited, SessionBase._publish_now
+    _anew_seq = -1  # MQTT 5.0: the message that goes out now starts a new exchange, without DUP
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - every field is made here
         self, outbox, client_id, keep_alive_s=60, window=16, rx_bytes=4, in_flight_bytes=0,
         response_ms=10_000, clean=False, will=None, user=None, password=None, level=4,
     ):  # fmt: skip
@@ -115,7 +143,21 @@ class Session(SessionBase):
         # Counters. sent: PUBLISH packets with QoS 1 or 2; redelivered: those with DUP. ignored:
         # acknowledgements that nothing waits for. skipped: inbound messages that were not taken.
         self.sent = self.acknowledged = 0
-        SessionBase.__init__(self, outbox, rx_bytes)
+        self._topic = self  # the topic checked last; self: none yet, since a caller may pass None
+        self._append = outbox.append
+        self._retain = False  # RETAIN of the QoS 0 message that is being published
+        # Ticks since which an acknowledgement of any message is awaited; -1: none is
+        self._exchange_ms = -1
+        self._acked_seen = 0  # `acknowledged` at the last tick
+        self._rested_seq = self._rested_ms = 0  # the last outbox.oldest_seq, and since which ticks
+        self.suspects = None  # a Suspects, while messages are suspected, or aside
+        self._ends = 0  # connections in a row that ended with this message as the oldest in flight
+        self._ended_seq = -1
+        self.state = _CLOSED  # or CONNECTING (CONNECT is out), CONNECTED
+        self.owes = False  # bytes arrived (_CAME), or a packet was due: another may be due
+        self._answer = 0  # an answer that is due, first byte << 16 | packet identifier; 0: none
+        self.buffer = bytearray(rx_bytes)  # the packet after its fixed header
+        self.restart()
         self.redelivered = self.ignored = self.skipped = 0
         options = clean, will, user, password, level
         self.connect_packet = encode_connect(client_id, keep_alive_s, *options)
@@ -181,31 +223,66 @@ class Session(SessionBase):
         self._start(b"\xe0\x00", 2)
         return True
 
-    # --- What `suspects.py` asks and does ---
+    # --- Publish ---
 
-    def is_pinging(self):
-        """True while PINGREQ awaits its answer."""
-        return self._awaited_ms >= 0
+    def publish(self, topic, payload, length, qos=1, retain=False) -> int:
+        """Send payload[:length] on topic (bytes). Returns a status. OK with QoS 1: the message is
+        stored, survives a power cut and will arrive.
 
-    def is_asking(self):
-        """True while SUBSCRIBE or UNSUBSCRIBE awaits its answer."""
-        return False
+        QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while
+        another packet goes out.
+        """
+        if topic is not self._topic:
+            if isinstance(payload, str):  # its length is not that of its bytes; once: it takes time
+                raise TypeError("publish: payload must be bytes")
+            if not self._is_topic(topic):
+                return _BAD_TOPIC
+        if length > len(payload) or length < 0:
+            return _BAD_LENGTH
+        if (qos > 1 or qos < 0) and qos != self.highest_qos:
+            return _BAD_QOS
+        self.check_ms = self.now_ms
+        if not qos:
+            self._retain = retain
+            return self._publish_now(topic, payload, length)
+        qos = qos << 4 | (0x40 if retain else 0)
+        retain = self._append  # a call of the field itself would exceed the 11-word frame
+        return retain(topic, payload, length, qos)
 
-    def has_received(self, seq):
-        """True when the server has message seq, and must not get it again (QoS 2)."""
-        return False
+    def _is_topic(self, topic):
+        """[MQTT-3.3.2-2]. A topic that is bytes is checked once: most programs reuse theirs."""
+        if not topic:
+            return False
+        is_plain = True
+        for byte in topic:
+            if byte < 1 or byte > 127 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
+                is_plain = False
+                break
+        if not is_plain and not is_topic(topic, 0, len(topic)):
+            return False
+        if isinstance(topic, bytes):
+            self._topic = topic
+        return True
 
-    def is_paused(self, seq):
-        """True while message seq may not go out, because the server refused it (MQTT 5.0)."""
-        return False
+    def _publish_now(self, topic, payload, length):
+        if self.state != _CONNECTED:
+            return _OFFLINE
+        if self._is_taken():
+            return _BUSY
+        if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for that
+            return _TOO_BIG
+        # Both names are offsets from here on: another local would exceed the 11-word frame.
+        topic = put_publish(
+            self.tx, 0x31 if self._retain else 0x30, topic, 0,
+            len(topic) << 14 | length, self._properties,
+        )  # fmt: skip
+        length = copy(self.tx, topic, payload, 0, length)
+        self._start(self.tx, length)
+        return _OK
 
-    def go_to(self, seq):
-        """Send message seq next, alone. Nothing is in flight."""
-        self.next_send = seq
-
-    def be_patient(self):
-        """The next suspicion takes five ends in a row."""
-        self._ends = _PATIENCE
+    def _is_taken(self):
+        """True while no QoS 0 message can begin: another packet goes out, or one is tested."""
+        return self.out_end or (self.suspects and self.suspects.is_testing())
 
     # --- Packets to the server ---
 
@@ -297,6 +374,178 @@ class Session(SessionBase):
         if self.next_send < self.base:
             self.next_send = self.base  # those were acknowledged before the link broke
         return seq
+
+    # --- Bytes from the server ---
+
+    def restart(self):
+        """Await the first byte of a packet."""
+        self.first = 0  # first byte of the packet: type and flags
+        self.length = 0  # remaining length of the packet, in bytes
+        self.have = 0  # bytes of it that have arrived
+        self._seen = -1  # `have` when the session last looked; -1: a packet has begun since
+        self.is_between = True  # the last packet is complete, and none has begun
+        self._shift = _FIRST  # 0 to 21: bits of the remaining length that have arrived
+
+    def receive(self, data, at, end):
+        """Take data[at:end]. Returns `end`; an earlier offset when an answer must go out first; or
+        the status to close the stream with."""
+        if self._answer:
+            return at
+        while at < end:
+            packet_id = puback_id(data, at, end) if self.is_between else 0
+            if packet_id and self.state == _CONNECTED:  # whole, as most are: feed() is not needed
+                at += 4
+                self._on_puback(packet_id)
+            else:
+                at = self._take(data, at, end)
+                if self.state == _CLOSED:  # a handler of the application closed it
+                    return end
+                if at < 0 or self._answer:
+                    break
+        return at
+
+    def _take(self, data, at, end):
+        """Take one packet, or the part of it that is there. Returns as receive()."""
+        self.owes = _CAME
+        at = self.feed(data, at, end)
+        if at < 0:
+            return _PROTOCOL_ERROR
+        if not self.is_between:
+            return at
+        if self.state == _CONNECTING:
+            return self._on_connack() or at
+        if self.first == 0x40 and self.length == 2:
+            self._on_puback(self.buffer[0] << 8 | self.buffer[1])
+        elif self.first == 0xD0 and not self.length:
+            return self._on_pong() or at
+        else:
+            return self._on_packet(self.first) or at
+        return at
+
+    def feed(self, data, at, end):
+        """Take data[at:end], up to the end of one packet. Returns the offset of the first byte not
+        taken, or -1 when the remaining length has more than four bytes.
+
+        Fixed header (2.2.3): type and flags, then 1 to 4 bytes of remaining length, lowest 7 bits
+        first.
+        """
+        if self.is_between:
+            self.restart()
+            self.is_between = False
+        shift = self._shift
+        while at < end and shift < _TOO_LONG:
+            if shift < 0:
+                self.first = data[at]
+                shift = 0
+            else:
+                self.length |= (data[at] & 127) << shift
+                shift = shift + 7 if data[at] > 127 else _BODY
+            at += 1
+        self._shift = shift
+        if shift == _TOO_LONG:
+            return -1
+        if shift == _BODY:
+            end = min(end - at, self.length - self.have)  # now a count: the frame has 11 words
+            self._keep(data, at, end)
+            self.have += end
+            self.is_between = self.have == self.length
+            at += end
+        return at
+
+    def _keep(self, data, at, count):
+        """Keep data[at:at+count], which begins `have` bytes from the packet's start."""
+        room = len(self.buffer) - self.have
+        if room < count:
+            if room > 0:
+                copy(self.buffer, self.have, data, at, room)
+            self._on_rest(data, at, count)
+        else:
+            copy(self.buffer, self.have, data, at, count)
+
+    def _on_rest(self, data, at, count):
+        """As _keep(); the buffer has no room for the last of these bytes."""
+
+    # --- Deadlines: checked once a tick ---
+
+    def settle(self, moved):
+        """End a tick. Returns the status to close the stream with; OK: nothing is overdue.
+
+        If nothing moved, erase ahead, and save acknowledgements that no record has carried."""
+        now_ms, outbox = self.now_ms, self.outbox
+        if self._rested_seq != outbox.oldest_seq:
+            self._rested_seq = outbox.oldest_seq
+            self._rested_ms = now_ms
+        if not moved:
+            self._tidy()
+        return self._overdue() if self.state else _OK
+
+    def _tidy(self):
+        try:
+            self.outbox.erase_ahead()
+            if self.outbox.unsaved() and self._waited(self._rested_ms) >= _SAVE_MS:
+                self.outbox.save_state()
+        except OSError:
+            pass  # of the flash driver: no reason to end the connection
+
+    def _see(self):
+        """Note what came since the last tick, and what is awaited from this one on."""
+        now_ms = self.now_ms
+        if self.next_send > self.outbox.next_seq:  # its numbers were used up, and restarted at 0
+            self.high = self.maybe_sent = 0
+            self._restart_window(0)
+        if self.acknowledged != self._acked_seen:
+            self._acked_seen = self.acknowledged
+            self._inbound_ms = now_ms
+            self._exchange_ms = -1
+        elif self.is_tick == _CAME:
+            if self.is_between or self._seen < 0:
+                self._inbound_ms = now_ms
+            else:
+                self._inbound_ms = self._moved_on(self._inbound_ms, self.have - self._seen)
+            self._seen = self.have
+        if self.next_send == self.base:
+            self._exchange_ms = -1
+        elif self._exchange_ms < 0:
+            self._exchange_ms = now_ms
+
+    def _waited(self, since_ms):
+        """Returns the milliseconds since then; 0 when nothing is awaited."""
+        return elapsed_ms(self.now_ms, since_ms) if since_ms >= 0 else 0
+
+    def _moved_on(self, since_ms, count):
+        """Returns since_ms moved on by `count` bytes of a packet, _BYTE_MS each."""
+        spent_ms = min(self._waited(since_ms), self.response_ms) - count * _BYTE_MS
+        return (self.now_ms - max(spent_ms, 0)) & _TICKS
+
+    def _on_late(self, spared_ms):
+        """True when an acknowledgement was overdue `spared_ms` ago, and still is."""
+        return self._waited(self._exchange_ms) - spared_ms >= _ANSWER * self.response_ms
+
+    def _overdue(self):
+        """TIMED_OUT when a packet stalls, in either direction; when CONNACK or PINGRESP does not
+        come, or only other bytes do."""
+        self._see()
+        limit_ms = self.response_ms
+        silent_ms = self._waited(self._inbound_ms)
+        late_ms = self._waited(self._sent_ms) if self.out_end else 0
+        if late_ms >= limit_ms or (silent_ms >= limit_ms and not self.is_between):
+            return _TIMED_OUT
+        late_ms = self._waited(self._awaited_ms)
+        if late_ms >= _BEHIND * limit_ms + min(self.length, _LONG_BYTES) * _BYTE_MS:
+            return _TIMED_OUT
+        if self.keep_alive_s and self.state == _CONNECTED:
+            limit_ms = min(limit_ms, max(self.keep_alive_s * 750, _LEAST_PONG_MS))
+        return _TIMED_OUT if min(late_ms, silent_ms) >= limit_ms else _OK
+
+    def part_written(self, count):
+        """The stream took `count` bytes of the packet, perhaps none, but not all that were left.
+        True when it took some."""
+        if count:
+            self.out_at += count
+            self._sent_ms = self._moved_on(self._sent_ms, count)
+            if self.state == _CONNECTING:
+                self._awaited_ms = self._sent_ms
+        return count > 0
 
     # --- Hooks ---
 
@@ -397,3 +646,58 @@ class Session(SessionBase):
             return _PROTOCOL_ERROR
         self.skipped += 1
         return _OK
+
+    # --- Messages that the server does not take: `suspects.py` judges ---
+
+    def _on_lost(self, error):
+        """Was a message the reason? The second end in a row with the same one as the oldest in
+        flight suggests it, or the first while messages are aside. Then `suspects.py` judges."""
+        is_end = is_of_server(error)
+        if self.suspects and self.suspects.on_lost(error, is_end):
+            return
+        if self._ended_seq != self.base:
+            self._ended_seq = self.base
+            self._ends = min(self._ends, 0)
+        # What the server has (QoS 2) cannot be set aside: only others can gain by a trial.
+        is_reason = self.next_send != self.base and (
+            not self.has_received(self.base) or self.outbox.next_seq > self.base + 1
+        )
+        if is_end and is_reason:
+            self._ends += 1
+            if self._ends > (0 if self.outbox.aside else 1) and self._load_suspects():
+                self.suspects.begin()
+
+    def _load_suspects(self):
+        """False: there is no memory for it now."""
+        try:
+            if not self.suspects:
+                from outpost.suspects import Suspects
+
+                self.suspects = Suspects(self)
+        except (ImportError, MemoryError):
+            return False
+        return True
+
+    def is_pinging(self):
+        """True while PINGREQ awaits its answer."""
+        return self._awaited_ms >= 0
+
+    def is_asking(self):
+        """True while SUBSCRIBE or UNSUBSCRIBE awaits its answer."""
+        return False
+
+    def has_received(self, seq):
+        """True when the server has message seq, and must not get it again (QoS 2)."""
+        return False
+
+    def is_paused(self, seq):
+        """True while message seq may not go out, because the server refused it (MQTT 5.0)."""
+        return False
+
+    def go_to(self, seq):
+        """Send message seq next, alone. Nothing is in flight."""
+        self.next_send = seq
+
+    def be_patient(self):
+        """The next suspicion takes five ends in a row."""
+        self._ends = _PATIENCE

@@ -19,9 +19,8 @@ from micropython import const
 
 from outpost import packets
 from outpost.memory import unload
-from outpost.reader import is_topic
-from outpost.session import Session
-from outpost.session_base import is_of_server
+from outpost.session import Session, is_of_server
+from outpost.text import is_topic
 
 _OK = const(0)
 _BUSY = const(-3)

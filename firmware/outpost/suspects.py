@@ -43,7 +43,7 @@ from micropython import const
 
 from outpost import packets
 from outpost.memory import unload
-from outpost.reader import is_topic
+from outpost.text import is_topic
 from outpost.ticks import elapsed_ms
 
 _OK = const(0)

@@ -5,7 +5,7 @@
 session. Allocation: copies of the text.
 """
 
-from outpost.reader import is_topic
+from outpost.text import is_topic
 
 
 def is_text(text: bytes) -> bool:

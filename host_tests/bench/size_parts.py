@@ -41,16 +41,15 @@ _CODE = re.compile(
 # suspects.py and shelf.py are loaded together with what needs them.
 FEATURES = {
     "deadlines of every exchange, progress by bytes": (
-        "session_base: _see _waited _moved_on _on_late _overdue part_written; session: _on_pong"
+        "session: _see _waited _moved_on _on_late _overdue part_written _on_pong"
     ),
     "messages that a server does not take are set aside": (
-        "session_base: _on_lost _load_suspects; session: _on_unexpected; ram_outbox: shelf; "
-        "outbox: shelf"
+        "session: _on_lost _load_suspects _on_unexpected; ram_outbox: shelf; outbox: shelf"
     ),
     "backoff by progress, takeovers, errors of links": (
-        "client: _judge __exit__; session: has_progress"
+        "client: _reported __exit__; session: has_progress is_idle"
     ),
-    "topics checked before they are stored": "session_base: _is_topic; reader: is_topic",
+    "topics checked before they are stored": "session: _is_topic; text: is_topic",
     "blocks that fail are left out": "ring: _leave_out _note_failure _clear _is_cleared",
     "headers survive a flipped bit": "sectors: _mend_header _load_copy _copy_at",
     "torn records never read as whole later": "ring: _resume; outbox: _prove",

@@ -88,7 +88,7 @@ def words_of(target: str) -> tuple[str, ...]:
 def execute(firmware: Firmware, target: str, program: Program) -> None:
     """Raises what is wrong."""
     if target == "reader":
-        run_reader(firmware.classes["Reader"], program)
+        run_reader(firmware.classes, program)
     elif target == "segments":
         run_segments(firmware, program)
     else:

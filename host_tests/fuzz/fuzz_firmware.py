@@ -22,7 +22,7 @@ Changes = Mapping[str, tuple[str, str]]  # module: (text, its replacement)
 # Modules whose lines are not marked: shared, or run too often.
 _PLAIN = {"portable", "memory", "packets", "outbox", "ring", "sectors", "state_note"}
 _CLASSES = {
-    **{"reader": "Reader", "client": "Client", "subscribing": "SubscribingSession"},
+    **{"session": "Session", "client": "Client", "subscribing": "SubscribingSession"},
     **{"durable": "DurableSession", "exactly_once": "ExactlyOnceSession"},
     **{"streaming": "StreamingSession", "ram_outbox": "RamOutbox", "outbox": "Outbox"},
     **{"state_note": "NotedOutbox"},

@@ -1,4 +1,4 @@
-"""Compares the reader with an independent parser: in the given segments, byte by byte, and in one
+"""Compares what a session makes of bytes with an independent parser: in the given segments, byte by byte, and in one
 piece.
 """
 
@@ -29,9 +29,10 @@ def parsed(data: bytes) -> tuple[list[Packet], bool]:
         found.append((first, length, data[body : min(at, body + _BUFFER_BYTES)]))
 
 
-def read(reader_class: Any, segments: list[bytes]) -> tuple[list[Packet], bool]:
-    """Returns the same, by the reader."""
-    reader, found = reader_class(_BUFFER_BYTES), []
+def read(classes: dict[str, Any], segments: list[bytes]) -> tuple[list[Packet], bool]:
+    """Returns the same, by a session's feed()."""
+    outbox = classes["RamOutbox"](1, 1)
+    reader, found = classes["Session"](outbox, b"dev", rx_bytes=_BUFFER_BYTES), []
     for segment in segments:
         at = 0
         while at < len(segment):
@@ -55,10 +56,10 @@ def read(reader_class: Any, segments: list[bytes]) -> tuple[list[Packet], bool]:
     return found, False
 
 
-def run_reader(reader_class: Any, program: Program) -> None:
+def run_reader(classes: dict[str, Any], program: Program) -> None:
     segments = [data[:_MOST] for _, _, data in program[:4]]
     whole = b"".join(segments)
     expected = parsed(whole)
     for cut in (segments, [whole], [whole[at : at + 1] for at in range(len(whole))]):
-        found = read(reader_class, cut)
+        found = read(classes, cut)
         require(found == expected, "read %r, expected %r", found, expected)

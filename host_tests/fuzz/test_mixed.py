@@ -15,7 +15,7 @@ from mixed_packets import Violation, require
 from mixed_world import World
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.level5_session import Level5
-from outpost.session_base import SessionBase
+from outpost.session import Session
 
 SEEDS = range(40)
 
@@ -30,7 +30,7 @@ def played(seeds) -> Account:
 @pytest.fixture
 def breaks(monkeypatch):
     """Changes a text in retry.py, which sessions unload and import again."""
-    original = SessionBase._load_suspects
+    original = Session._load_suspects
 
     def install(old, new):
         source = paths.library_module("retry").read_text()
@@ -43,7 +43,7 @@ def breaks(monkeypatch):
             session.suspects._shelved = session.suspects._shelved or module.Retry(session)
             return True
 
-        monkeypatch.setattr(SessionBase, "_load_suspects", load)
+        monkeypatch.setattr(Session, "_load_suspects", load)
 
     return install
 

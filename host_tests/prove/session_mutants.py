@@ -14,7 +14,7 @@ from session_firmware import classes
 from session_scopes import Scope
 
 MODULES = (
-    "session", "session_base", "ticks", "reader", "exactly_once", "subscribing", "durable",
+    "session", "text", "ticks", "exactly_once", "subscribing", "durable",
 )  # fmt: skip
 TESTS = (
     "test_session", "test_ticks", "test_session_bounds", "test_session_base", "test_session_house",
@@ -52,7 +52,7 @@ SCOPES = {
     "session": (*_QOS_1, *_QOS_2),
     "reader": (*_QOS_1, *_QOS_2[:2]),
     "subscribing": (_QOS_1[-1], *_QOS_2),
-    "session_base": (*_QOS_1[:1], *_QOS_2[:2]),
+    "text": (*_QOS_1[:1], *_QOS_2[:2]),
     "ticks": (*_QOS_1[:1], *_QOS_2[:2]),
     "durable": (
         Scope("collector mode", "DurableSession", held=2, total=2, qos=(1,), forgets=False),

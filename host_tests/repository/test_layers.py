@@ -41,7 +41,7 @@ DOORS = {
 }
 # Inside the library: what these, and all that they import, must not know.
 _STORES = "outbox ram_outbox policies state_note series_outbox sectors ring shelf"
-_PACKETS = "packets connect_packet reader session"
+_PACKETS = "packets connect_packet session"
 _SESSIONS = "session subscribing durable queued exactly_once streaming in_flight level5"
 STRANGERS = {
     "client": f"{_PACKETS} {_STORES}",

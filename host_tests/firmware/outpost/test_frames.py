@@ -21,7 +21,7 @@ WORDS_OF_A_TRY = 3
 LIBRARY = (  # in whichever room
     "aio checksum client durable exactly_once in_flight level5_aliases level5_expiry "
     "level5_own_aliases level5_subscribing memory outbox packets policies portable "
-    "portable_series ram_outbox ram_shelf reader retry sectors series series_outbox session "
+    "portable_series ram_outbox ram_shelf retry sectors series series_outbox session "
     "state_note streaming subscribing suspects "
 ).split()
 MODULES = [dotted(library_module(name)) for name in LIBRARY]
@@ -40,7 +40,7 @@ MAY = {  # set-up, and what a page says allocates
     "aio.py run", "aio.py publish", "aio.py delivered", "aio.py connected",
     "outbox.py format", "state_note.py _take_note", "exactly_once.py _take_note",  # once a boot
     "subscribing.py encode_filters", "subscribing.py subscribe",  # SUBSCRIBE does
-    "subscribing.py _start_request", "session_base.py _load_suspects",
+    "subscribing.py _start_request", "session.py _load_suspects",
     "series.py _check", "series.py _check_texts", "series.py _header_of",  # set-up
     "level5_session.py _learn", "level5.py over",  # once a connection; set-up
     "level5_session.py _lengthen",  # a long CONNACK

@@ -10,15 +10,13 @@ import pytest
 from outpost.client import Client
 from outpost.durable import DurableSession
 from outpost.exactly_once import ExactlyOnceSession
-from outpost.reader import Reader
 from outpost.session import Session
-from outpost.session_base import SessionBase
 from outpost.streaming import StreamingSession
 from outpost.subscribing import SubscribingSession
 from paths import FIRMWARE
 
 SESSIONS = (
-    Reader, Session, SubscribingSession, DurableSession, ExactlyOnceSession, StreamingSession,
+    Session, SubscribingSession, DurableSession, ExactlyOnceSession, StreamingSession,
 )  # fmt: skip
 ALL = (*SESSIONS, Client)
 IO = {"write", "read", "readinto", "socket", "connect", "poll", "link", "stream", "close", "recv"}
@@ -52,7 +50,7 @@ def stored(node: ast.AST, owner: str = "self") -> set[str]:
 
 def made(kind: type) -> set[str]:
     """Fields that the constructors make, or that stand in the class with their first value;
-    restart(), which none overrides, makes Reader's."""
+    restart(), which none overrides, makes those of a packet."""
     found = set()
     for base in kind.__mro__[:-1]:
         own = methods(base)
@@ -60,12 +58,12 @@ def made(kind: type) -> set[str]:
             if isinstance(node, ast.Assign):
                 found |= {part.id for part in node.targets if isinstance(part, ast.Name)}
         found |= stored(own["__init__"])
-        if base is Reader:
+        if base is Session:
             found |= stored(own["restart"])
     return found
 
 
-@pytest.mark.parametrize("kind", (*SESSIONS, SessionBase))
+@pytest.mark.parametrize("kind", SESSIONS)
 def test_a_session_knows_no_stream_and_no_clock(kind):
     names = {part.attr for part in ast.walk(tree(kind)) if isinstance(part, ast.Attribute)}
     names |= {part.id for part in ast.walk(tree(kind)) if isinstance(part, ast.Name)}
@@ -77,11 +75,6 @@ def test_a_session_knows_no_stream_and_no_clock(kind):
 def test_every_field_is_made_in_its_class(kind):
     later = set().union(*(stored(method) for method in methods(kind).values()))
     assert not later - made(kind)
-
-
-def test_every_field_of_the_base_is_made_in_a_constructor_of_a_session():
-    later = set().union(*(stored(method) for method in methods(SessionBase).values()))
-    assert not later - made(Session)
 
 
 @pytest.mark.parametrize("kind", ALL)

@@ -3,7 +3,7 @@ import unittest
 from bench_client import CONNACK, Bench, puback, split
 from bench_level5 import Bench5
 from outpost import status
-from outpost.reader import is_topic
+from outpost.text import is_topic
 from packets5 import connack
 
 MESSAGE = b"\x32\x08\x00\x03a/b\x00\x0ax"

@@ -5,7 +5,7 @@ import pytest
 
 import commanded_world
 from commanded_world import World
-from outpost.session_base import SessionBase
+from outpost.session import Session
 
 REPORT = {"id": "c-2", "do": "report"}
 FULL = -1
@@ -13,7 +13,7 @@ FULL = -1
 
 def without_room(monkeypatch, answers):
     """The outbox has no room for the first `answers` tries to store one."""
-    publish, left = SessionBase.publish, [answers]
+    publish, left = Session.publish, [answers]
 
     def refused(self, topic, payload, length, *options):
         if b'"cmd":' in payload[:length] and left[0]:
@@ -21,7 +21,7 @@ def without_room(monkeypatch, answers):
             return FULL
         return publish(self, topic, payload, length, *options)
 
-    monkeypatch.setattr(SessionBase, "publish", refused)
+    monkeypatch.setattr(Session, "publish", refused)
 
 
 @pytest.mark.parametrize("up_days", [0, 7, 12])

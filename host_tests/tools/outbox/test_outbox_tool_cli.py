@@ -295,9 +295,9 @@ def test_wear_of_rate_and_interval_is_the_same_and_rare_messages_cost_a_save(cap
 
 
 def test_the_quiet_time_is_the_sessions():
-    from outpost import session_base
+    from outpost import session
 
-    assert session_base._SAVE_MS == wear.QUIET_S * 1000
+    assert session._SAVE_MS == wear.QUIET_S * 1000
 
 
 def test_the_table_is_markdown(capsys):

@@ -1,13 +1,20 @@
+"""How a session cuts the server's bytes into packets."""
+
 import random
 import unittest
 
 from golden_packets import GOLDEN
-from outpost.reader import Reader
+from outpost.ram_outbox import RamOutbox
+from outpost.session import Session
+
+
+def reader(buffer_bytes):
+    return Session(RamOutbox(1, 1), b"dev", rx_bytes=buffer_bytes)
 
 
 def read_all(data, pieces, buffer_bytes=512):
     """Feed data in pieces of that many bytes; returns [(first, body)] or "error"."""
-    read, found = Reader(buffer_bytes), []
+    read, found = reader(buffer_bytes), []
     for start in range(0, len(data), pieces):
         chunk = data[start : start + pieces]
         at = 0
@@ -40,7 +47,7 @@ class TestReader(unittest.TestCase):
             (16_383, b"\xff\x7f"), (16_384, b"\x80\x80\x01"), (2_097_151, b"\xff\xff\x7f"),
             (2_097_152, b"\x80\x80\x80\x01"), (268_435_455, b"\xff\xff\xff\x7f"),
         ):  # fmt: skip
-            read = Reader(4)
+            read = reader(4)
             self.assertEqual(read.feed(b"\x30" + data, 0, 1 + len(data)), 1 + len(data))
             self.assertEqual((read.length, read.is_between), (length, False))
             taken = min(length, 3)
