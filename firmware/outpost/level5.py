@@ -89,7 +89,6 @@ class Level5(Refusals):
         own = setup.take_options(self, options)
         client_id = setup.remembered(client_id, own["id_file"])
         self._base.__init__(self, outbox, client_id or b"-", *words, **options)
-        setup.widen(self)
         Refusals.__init__(self, own["keep_unmatched"])
         self.server, self.assigned_id = {}, b""
         self._why = 0  # reason code of the fault that a hook reports as PROTOCOL_ERROR
