@@ -215,8 +215,8 @@ class Client:
         has_progress = session.has_progress()
         if error != _LINK_LOST or (session.now_ms - session._up_ms) & _TICKS >= _SOON_MS:
             self._short = 0
-        elif not session.is_idle():
-            # a failing network looks the same; so does a message that the server does not take
+        elif session.suspects or session.next_send != session.base or session._requested:
+            # A failing network looks the same; so does a message that the server does not take.
             self._short += has_progress and not session.suspects
         elif session.state == _CONNECTED:
             self._short += _COUNT_OF_IDLE
@@ -233,24 +233,25 @@ class Client:
         acknowledgements. The outbox keeps all other messages. Returns a status: see
         Outbox.save_state(); BUSY: the stream did not take all of it now, so the server may lack a
         QoS 0 message and publish the will."""
-        is_whole = not self.session.out_end
         try:
-            if self._stream:
-                is_whole = self._flush() and (not self.session.leave() or self._flush())
+            if self._flush() and self.session.leave():
+                self._flush()
         except OSError:
-            pass
+            self.session.out_end = 0  # of a broken stream nothing is told
+        is_busy = self.session.out_end > 0
         if self._stream:
             self._lost(_OK)
-        return self.session.outbox.save_state() or (_OK if is_whole else _BUSY)
+        return self.session.outbox.save_state() or (_BUSY if is_busy else _OK)
 
     def _flush(self):
-        """Write the packet that goes out. True: all of it was taken."""
+        """Write what is left of the packet that goes out. True when the stream took it."""
         session = self.session
         while session.out_end:
-            left = session.out_end - session.out_at
-            count = self._stream.write(session.out, session.out_at, left)
-            if count == left:
+            count = self._stream.write(
+                session.out, session.out_at, session.out_end - session.out_at
+            )
+            if not session.part_written(count or 0):
+                return False
+            if session.out_at == session.out_end:
                 session.out_end = 0
-            elif not session.part_written(count or 0):
-                break
-        return not session.out_end
+        return True

@@ -145,10 +145,6 @@ class ExactlyOnceSession(SubscribingSession):
 
     # --- Out ---
 
-    def has_received(self, seq):
-        self._follow_window()
-        return self._released >> (seq & 15) & 1 > 0
-
     def _start_message(self):
         """Not while the note cannot be written: a reset would forget a PUBREL sent now."""
         is_noted = self._is_noted or self._save()

@@ -47,9 +47,6 @@ class Refusals:
             self._pause_acked = self.acknowledged
             self._pause_ms = self.now_ms
 
-    def is_paused(self, seq):
-        return self._denied >> (seq & 15) & 1 > 0
-
     def _refuse(self, seq, code):
         """The server refused message seq, permanently or for now: `suspects.py` judges it. Unless
         it is set aside, it waits, and starts another exchange; the others go on."""

@@ -78,7 +78,6 @@ class Level5(Refusals):
         own = setup.take_options(self, options)
         client_id = setup.remembered(client_id, own["id_file"])
         self._base.__init__(self, outbox, client_id or b"-", *words, **options)
-        setup.widen(self)
         Refusals.__init__(self, own["keep_unmatched"])
         self.server, self.assigned_id = {}, b""
         self._why = 0  # reason code of the fault that a hook reports as PROTOCOL_ERROR
@@ -250,8 +249,12 @@ class Level5(Refusals):
             return _BAD_QOS
         return _BAD_RETAIN if flags >> 6 & self._barred else _OK
 
+    def _is_busy(self):
+        """True while no message of QoS 0 can begin."""
+        return self.out_end or (self.suspects and self.suspects.is_testing())
+
     def _publish_now(self, topic, payload, length):
-        if self.state == _CONNECTED and not self._is_taken():
+        if self.state == _CONNECTED and not self._is_busy():
             spare = self._most_bytes + _ID_BYTES - len(topic) - length
             if spare < 0 or len(topic) + length > self.outbox.record_bytes:
                 return _TOO_BIG

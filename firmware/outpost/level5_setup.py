@@ -27,8 +27,6 @@ Must not know a session's state. Allocation: what it returns, and as much again.
 """
 # pyright: reportAttributeAccessIssue=false
 
-import builtins
-
 from outpost import properties
 from outpost.properties import OFTEN, PAIR, POSITIVE, TABLE, TEXT, VARIABLE
 from outpost.topics import is_text
@@ -45,7 +43,6 @@ _MOST_INBOUND = 64
 _RX_BYTES = 256  # of subscribing.py
 _MOST_EXPIRY_S = 0x1FFFFFF
 _MOST_CONSTANT = 400  # bytes
-_MORE_FIELDS = 22
 _FIXED_BYTES = 6  # of the note of exactly_once.py
 _WILL = 4
 _CLEAN = 2
@@ -102,15 +99,6 @@ def properties_of_publish(own):
 def _for_put_publish(found):
     found = length_of(found) + found
     return bytearray(bytes((len(found) & 255, len(found) >> 8, 0)) + found)
-
-
-def widen(one):
-    """Grow the table of a session's fields, as `connect_packet.widen` does."""
-    names = [name for name in builtins.__dict__ if name[0] != "_"][:_MORE_FIELDS]
-    for name in names:
-        setattr(one, name, None)
-    for name in names:
-        delattr(one, name)
 
 
 def expiry(session, own):

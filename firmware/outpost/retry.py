@@ -125,7 +125,7 @@ class Retry:
                 self._state = _PINGED
                 self._session.start_ping()
             return window
-        if state == _PINGED and self._session.is_pinging():
+        if state == _PINGED and self._session._awaited_ms >= 0:
             return window
         if state < _AGAIN:
             self._state = _HOLD
@@ -156,7 +156,7 @@ class Retry:
 
     def _send_alone(self):
         session = self._session
-        if session.next_send == session.base and not session.is_asking() and not session.out_end:
+        if session.next_send == session.base and not session._requested and not session.out_end:
             self._send()
 
     def _send(self):

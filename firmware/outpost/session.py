@@ -13,7 +13,8 @@ Hooks, in the order of a connection. A subclass overrides the methods and calls 
 constructor calls a hook. A field on_... is the application's, and is called last.
     _on_connack()          CONNACK; when the server has accepted:
     _on_connected()
-    _on_lost(error)        the connection ended, with the status that ended it
+    _on_lost(error, is_end)  the connection ended, with this status; is_end: the server or the path
+                           ended it, or did not answer, not this side
     _on_tick()             every 16 ms and after a packet came: start what is due, except PUBLISH
     _on_released(seq)      a QoS 2 message is due: PUBLISH, or what replaces it
     _prepare(seq)          5.0, if it asked for it: PUBLISH of a message is due; False: not now
@@ -54,7 +55,6 @@ _MOST_IN_FLIGHT = const(16)
 _SAVE_COUNT = const(49)  # checked every 16th message: a power cut forgets 64 acknowledgements
 _UNSAVED = const(64)  # at most, besides those in flight
 _LIVED_MS = const(30_000)
-_PATIENCE = const(-3)
 _TIMED_OUT = const(-22)
 _CAME = const(2)  # is_tick: bytes arrived
 _BYTE_MS = const(64)  # each byte of an arriving packet extends a wait by this: 16 bytes/s
@@ -75,11 +75,6 @@ _OF_SERVER = const(0x36D00000)
 _FIRST = const(-7)  # _shift while the packet's first byte is awaited
 _TOO_LONG = const(28)  # _shift after four bytes of length that all announce another
 _BODY = const(35)  # _shift once the length is complete
-
-
-def is_of_server(error):
-    """True when the server or the path ended the connection, or did not answer; not this side."""
-    return -32 < error < 0 and _OF_SERVER >> -error & 1 > 0
 
 
 class Session:
@@ -108,7 +103,11 @@ class Session:
     """
 
     highest_qos = 1
-    aside_id = 0  # identifier of a message set aside, from PUBREC to PUBCOMP (QoS 2)
+    # What only some sessions have. aside_id: of a message set aside, from PUBREC to PUBCOMP (QoS 2).
+    # Bit seq & 15 of a message in flight: the server has it (QoS 2), or has refused it (5.0).
+    # _requested: the filters that await SUBACK.
+    aside_id = _released = _denied = 0
+    _requested = ()
     _anew_seq = -1  # MQTT 5.0: the message that goes out now starts a new exchange, without DUP
 
     def __init__(  # noqa: PLR0915 - every field is made here
@@ -199,18 +198,12 @@ class Session:
             return True
         return self.acknowledged != self._acked_before
 
-    def is_idle(self):
-        """True when the server owes no answer except to a PINGREQ. Valid until lost() returns."""
-        if self.suspects and self.suspects.is_retrying():
-            return False
-        return self.next_send == self.base and not self.is_asking()
-
     def lost(self, error):
         """The stream is gone, or did not open. error: the status that ended it, as it is: OK is
         close()."""
         if self.state == _CONNECTED:
             self._offline_ms = self.now_ms
-            self._on_lost(error)
+            self._on_lost(error, -32 < error < 0 and _OF_SERVER >> -error & 1)
         self.state = _CLOSED
         self.out_end = 0
         self.check_ms = self.now_ms
@@ -267,7 +260,7 @@ class Session:
     def _publish_now(self, topic, payload, length):
         if self.state != _CONNECTED:
             return _OFFLINE
-        if self._is_taken():
+        if self.out_end or (self.suspects and self.suspects.is_testing()):
             return _BUSY
         if len(topic) + length > self.outbox.record_bytes:  # `tx` is made for that
             return _TOO_BIG
@@ -279,10 +272,6 @@ class Session:
         length = copy(self.tx, topic, payload, 0, length)
         self._start(self.tx, length)
         return _OK
-
-    def _is_taken(self):
-        """True while no QoS 0 message can begin: another packet goes out, or one is tested."""
-        return self.out_end or (self.suspects and self.suspects.is_testing())
 
     # --- Packets to the server ---
 
@@ -471,21 +460,17 @@ class Session:
         """End a tick. Returns the status to close the stream with; OK: nothing is overdue.
 
         If nothing moved, erase ahead, and save acknowledgements that no record has carried."""
-        now_ms, outbox = self.now_ms, self.outbox
-        if self._rested_seq != outbox.oldest_seq:
-            self._rested_seq = outbox.oldest_seq
-            self._rested_ms = now_ms
+        if self._rested_seq != self.outbox.oldest_seq:
+            self._rested_seq = self.outbox.oldest_seq
+            self._rested_ms = self.now_ms
         if not moved:
-            self._tidy()
+            try:
+                self.outbox.erase_ahead()
+                if self._waited(self._rested_ms) >= _SAVE_MS and self.outbox.unsaved():
+                    self.outbox.save_state()
+            except OSError:
+                pass  # of the flash driver: no reason to end the connection
         return self._overdue() if self.state else _OK
-
-    def _tidy(self):
-        try:
-            self.outbox.erase_ahead()
-            if self.outbox.unsaved() and self._waited(self._rested_ms) >= _SAVE_MS:
-                self.outbox.save_state()
-        except OSError:
-            pass  # of the flash driver: no reason to end the connection
 
     def _see(self):
         """Note what came since the last tick, and what is awaited from this one on."""
@@ -649,20 +634,17 @@ class Session:
 
     # --- Messages that the server does not take: `suspects.py` judges ---
 
-    def _on_lost(self, error):
+    def _on_lost(self, error, is_end):
         """Was a message the reason? The second end in a row with the same one as the oldest in
         flight suggests it, or the first while messages are aside. Then `suspects.py` judges."""
-        is_end = is_of_server(error)
-        if self.suspects and self.suspects.on_lost(error, is_end):
+        verdict = self.suspects.on_lost(error, is_end) if self.suspects else 0
+        if verdict:
+            self._ends = min(self._ends, verdict)
             return
         if self._ended_seq != self.base:
             self._ended_seq = self.base
             self._ends = min(self._ends, 0)
-        # What the server has (QoS 2) cannot be set aside: only others can gain by a trial.
-        is_reason = self.next_send != self.base and (
-            not self.has_received(self.base) or self.outbox.next_seq > self.base + 1
-        )
-        if is_end and is_reason:
+        if is_end and self.next_send != self.base:
             self._ends += 1
             if self._ends > (0 if self.outbox.aside else 1) and self._load_suspects():
                 self.suspects.begin()
@@ -678,26 +660,6 @@ class Session:
             return False
         return True
 
-    def is_pinging(self):
-        """True while PINGREQ awaits its answer."""
-        return self._awaited_ms >= 0
-
-    def is_asking(self):
-        """True while SUBSCRIBE or UNSUBSCRIBE awaits its answer."""
-        return False
-
-    def has_received(self, seq):
-        """True when the server has message seq, and must not get it again (QoS 2)."""
-        return False
-
-    def is_paused(self, seq):
-        """True while message seq may not go out, because the server refused it (MQTT 5.0)."""
-        return False
-
     def go_to(self, seq):
         """Send message seq next, alone. Nothing is in flight."""
         self.next_send = seq
-
-    def be_patient(self):
-        """The next suspicion takes five ends in a row."""
-        self._ends = _PATIENCE

@@ -19,7 +19,7 @@ from micropython import const
 
 from outpost import packets
 from outpost.memory import unload
-from outpost.session import Session, is_of_server
+from outpost.session import Session
 from outpost.text import is_topic
 
 _OK = const(0)
@@ -214,15 +214,12 @@ class SubscribingSession(Session):
             self._request_ms = self.now_ms
         return self._is_request_due
 
-    def is_asking(self):
-        return len(self._requested) > 0
-
-    def _on_lost(self, error):
+    def _on_lost(self, error, is_end):
         """If messages are in flight as well, they may be the reason; but not for a request that
         was not answered in time."""
         is_late = self._waited(self._request_ms) >= _ANSWER * self.response_ms
-        Session._on_lost(self, error)
-        if self._requested and (is_late or self.next_send == self.base) and is_of_server(error):
+        Session._on_lost(self, error, is_end)
+        if is_end and self._requested and (is_late or self.next_send == self.base):
             self._on_vain_request()
 
     def _on_vain_request(self):

@@ -60,6 +60,8 @@ _ENOUGH_ENDS = const(3)
 _IN_A_ROW = const(4)
 _MOST_DOUBLINGS = const(2)
 _CONTROL_MS = const(10_000)  # at most
+_JUDGED = const(1)
+_PATIENCE = const(-3)
 _MINUTE_MS = const(60_000)
 
 
@@ -107,8 +109,13 @@ class Suspects:
         return self._shelved
 
     def begin(self):
-        """Suspect the messages that were in flight."""
-        self._until = self._session.high
+        """Suspect the messages that were in flight; but what the server has (QoS 2) cannot be set
+        aside, so only others could gain by a trial."""
+        session = self._session
+        if session._released >> (session.base & 15) & 1:
+            if session.outbox.next_seq == session.base + 1:
+                return
+        self._until = session.high
         self._counts.clear()
         self._silent.clear()
         self._proved.clear()
@@ -165,20 +172,20 @@ class Suspects:
             pass  # the next connection is early enough
 
     def on_lost(self, error, is_end):
-        """The connection ended. is_end: the server ended it, or did not answer. True: this end is
-        judged; False: it may begin a suspicion."""
+        """The connection ended. is_end: the server ended it, or did not answer. 0: this end may
+        begin a suspicion. Else it is judged, and the count of ends goes on from this or below."""
         if self._state == _CALM:
-            return self._shelved is not None and self._shelved.on_lost()
+            return _JUDGED if self._shelved and self._shelved.on_lost() else 0
         is_control, self._state = self._state == _CONTROL, _CONTROL
-        if not is_end or self._session.is_asking():  # or it ended on SUBSCRIBE
-            return True
+        if not is_end or self._session._requested:  # or it ended on SUBSCRIBE
+            return _JUDGED
         if is_control:
             self._state = _CALM
-            self._session.be_patient()
-        elif self._is_out():
+            return _PATIENCE
+        if self._is_out():
             self._take_age()
             self._judge(error)
-        return True
+        return _JUDGED
 
     def on_acknowledged(self, seq):
         """Message seq is acknowledged. Returns the session's window."""
@@ -253,7 +260,7 @@ class Suspects:
             if self._in_a_row >= _IN_A_ROW:
                 self.status = _BLOCKED
             return False
-        if not self._session.has_received(seq) and self.refuse(seq) == _OK:
+        if not self._session._released >> (seq & 15) & 1 and self.refuse(seq) == _OK:
             self._in_a_row += 1
             return True
         self._pass(seq)
@@ -300,9 +307,7 @@ class Suspects:
         """True when the control has passed: this connection, on which nothing was published, has
         outlived the one that ended, and then PINGREQ was answered."""
         session = self._session
-        if session.is_asking():
-            return False
-        if session.is_pinging():
+        if session._requested or session._awaited_ms >= 0:
             return False
         if self._pinged_ms >= self._age_ms:
             return True
@@ -342,7 +347,7 @@ class Suspects:
     def _may_go(self, seq):
         """True when message seq may have its trial. One that could not be set aside waits."""
         session = self._session
-        if not self._is_held(seq) or session.is_paused(seq):
+        if not self._is_held(seq) or session._denied >> (seq & 15) & 1:
             return False
         is_stuck = self._counts.get(seq, 0) >= self._needed()
         if is_stuck and elapsed_ms(session.now_ms, self._tried_ms) < _MINUTE_MS:

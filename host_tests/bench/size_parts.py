@@ -47,7 +47,7 @@ FEATURES = {
         "session: _on_lost _load_suspects _on_unexpected; ram_outbox: shelf; outbox: shelf"
     ),
     "backoff by progress, takeovers, errors of links": (
-        "client: _reported __exit__; session: has_progress is_idle"
+        "client: _reported __exit__; session: has_progress"
     ),
     "topics checked before they are stored": "session: _is_topic; text: is_topic",
     "blocks that fail are left out": "ring: _leave_out _note_failure _clear _is_cleared",

@@ -78,18 +78,18 @@ CLIENT = Configuration(
     "client alone (QoS 0 and 1)",
     ("client", "session", "ram_outbox"),
     "client_alone",
-    22_400,
-    16_850,
-    11_000,
+    22_500,
+    16_800,
+    16_800,
     4_500,
 )
 ALL = Configuration(
     "with outbox, reconnect and telemetry",
     ("client", "session", "outbox", "clock", "telemetry"),
     "with_all",
-    44_620,
-    31_450,
-    20_000,
+    44_800,
+    31_200,
+    31_200,
     9_000,
 )
 CONFIGURATIONS = (CLIENT, ALL)

@@ -341,8 +341,9 @@ class Model:
         if kind == "CONNECT":
             require(one.packets == 1 and whole == self.connect_packet, "CONNECT %r", whole)
             return
+        is_early = kind == "DISCONNECT" and one.state == CONNECTING  # before CONNACK: 3.1.4
         require(
-            one.state == CONNECTED and not one.error,
+            (one.state == CONNECTED or is_early) and not one.error,
             "%s in state %d, error %d",
             kind,
             one.state,

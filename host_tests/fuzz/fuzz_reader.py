@@ -1,5 +1,5 @@
-"""Compares what a session makes of bytes with an independent parser: in the given segments, byte by byte, and in one
-piece.
+"""Compares what a session makes of bytes with an independent parser: in the given segments, byte by
+byte, and in one piece.
 """
 
 from __future__ import annotations

@@ -143,6 +143,7 @@ class World:
     setting: Setting
     verdicts: dict[int, Verdict] = field(default_factory=dict)
     collects: bool = True  # a collector confirms
+    network: Callable[[World], None] | None = None  # called at each step: does its worst
 
     def __post_init__(self) -> None:
         self.now_ms = 1000
@@ -153,6 +154,9 @@ class World:
         self.held_from = 0
         self.has_session = False
         self.path: Path | None = None
+        self.path_ms = 0  # when that was opened
+        self.is_mute = False  # the server answers pings alone
+        self.random = 1
         self.client = made_client(self.setting, self._link)
         self.outbox = self.client.session.outbox
         self._received: dict[int, int] = {}  # QoS 2, by identifier
@@ -171,7 +175,7 @@ class World:
 
     def _link(self) -> Path:
         self.attempts += 1
-        self.path = Path(self)
+        self.path, self.path_ms = Path(self), self.now_ms
         return self.path
 
     def step(self) -> None:
@@ -179,9 +183,20 @@ class World:
         for _ in range(6):
             if not self.client.poll(self.now_ms & 0x3FFFFFFF):
                 break
+        if self.network:
+            self.network(self)
         if self._idle_ends and self.path and self.client.is_connected():
             self._idle_ends -= 1
             self.path.say(None)
+
+    def chance(self, most: int) -> int:
+        """0 to most - 1, the same in each run."""
+        self.random = self.random * 1103515245 + 12345 & 0x7FFFFFFF
+        return (self.random >> 8) % most
+
+    def age_ms(self) -> int:
+        """Of the connection; 0: there is none."""
+        return self.now_ms - self.path_ms if self.path and not self.path.has_ended else 0
 
     def _step_ms(self) -> int:
         path, session = self.path, self.client.session
@@ -220,6 +235,8 @@ class World:
 
     def _judge(self, path: Path, message: packets.Publish) -> None:
         number = message.payload[0]
+        if self.is_mute:
+            return
         verdict = self.verdicts.get(number, ACCEPT)
         if verdict.kind == "accept":
             self._take(path, message, number)

@@ -3,7 +3,7 @@
 of four messages, four good ones beside them, at every level and over every store.
 
     python host_tests/prove/prove_progress.py              every mixture: an hour
-    python host_tests/prove/prove_progress.py --short      one of 97 mixtures: what CI runs
+    python host_tests/prove/prove_progress.py --short      one of 997 mixtures: what CI runs
     python host_tests/prove/prove_progress.py --level 5 --store collector
     python host_tests/prove/prove_progress.py --networks   bad networks: nothing may be set aside
 
@@ -18,7 +18,7 @@ import argparse
 import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from progress_world import COLLECTOR, STORES, Setting, Verdict, World
+from progress_world import COLLECTOR, RAM, STORES, Setting, Verdict, World
 
 GOOD = 4
 JUDGED = 4
@@ -160,6 +160,115 @@ def explore(level: int, store: str, every: int, seed: int) -> Tally:
 HEAD = f"{'level':>5}  {'store':<10} {'runs':>7} {'blocked':>8} {'connections':>12} {'of bound':>9}"
 
 
+# --- Bad networks: nothing may be set aside ---
+
+BAD_S = 7200  # for so long, with a message every ten seconds; then all is well
+MOST_HELD = 12
+
+
+def _reset(world: World) -> None:
+    world.path.say(OSError(104))
+
+
+def ends_at(age_ms: int) -> Callable[[World], None]:
+    def network(world: World) -> None:
+        if world.age_ms() >= age_ms:
+            _reset(world)
+
+    return network
+
+
+def ends_by_chance(most_ms: int) -> Callable[[World], None]:
+    """Each connection has another age."""
+
+    def network(world: World) -> None:
+        if world.age_ms() > 0 and not world.chance(max(most_ms // 100, 2)):
+            _reset(world)
+
+    return network
+
+
+def half_open(world: World) -> None:
+    """From some age on nothing arrives any more, and no end either."""
+    if world.age_ms() >= 5000:
+        world.path.is_hung = True
+
+
+def hangs_by_chance(world: World) -> None:
+    if world.age_ms() > 0 and not world.chance(60):
+        world.path.is_hung = True
+
+
+def ends_while_a_message_is_out(world: World) -> None:
+    """Half of the time."""
+    if world.age_ms() > 0 and world.client.session.next_send != world.client.session.base:
+        if world.chance(2):
+            _reset(world)
+
+
+def other_client(world: World) -> None:
+    """Another client with this identifier takes it back after 400 ms."""
+    if world.age_ms() >= 400:
+        world.path.say(None)
+
+
+def mute(world: World) -> None:
+    """The server answers pings alone."""
+    world.is_mute = True
+
+
+def deaf(world: World) -> None:
+    """Nothing is answered at all."""
+    if world.path:
+        world.path.is_hung = True
+
+
+NETWORKS: dict[str, Callable[[World], None]] = {
+    "each connection ends after 0.3 s": ends_at(300),
+    "each connection ends after 2 s": ends_at(2000),
+    "each connection ends after 30 s": ends_at(30_000),
+    "ends by chance, 5 s": ends_by_chance(5000),
+    "ends by chance, 60 s": ends_by_chance(60_000),
+    "half open after 5 s": half_open,
+    "hangs by chance": hangs_by_chance,
+    "every second message ends in a reset": ends_while_a_message_is_out,
+    "another client with this id": other_client,
+    "answers pings alone": mute,
+    "answers nothing": deaf,
+}
+
+
+def bad_network(setting: Setting, network: Callable[[World], None]) -> tuple[int, int, int]:
+    """Returns (messages set aside, good ones that never arrived, good ones)."""
+    world = World(setting, network=network)
+    number, aside = 0, 0
+    for _ in range(BAD_S // 10):
+        if world.outbox.next_seq - world.outbox.oldest_seq < MOST_HELD and world.publish(number):
+            number = (number + 1) % 250
+        world.run(10, lambda: False)
+        aside = max(aside, world.outbox.aside)
+    world.network, world.is_mute = None, False
+    if world.path:
+        world.path.is_hung = False
+    world.run(1800, world.client.is_drained)
+    held = world.outbox.next_seq - world.outbox.oldest_seq
+    return aside, held, world.outbox.next_seq
+
+
+def networks(levels: tuple[int, ...], stores: tuple[str, ...]) -> bool:
+    """True when nothing was set aside, and everything arrived in the end."""
+    is_well = True
+    print(f"{'aside':>6} {'held':>6} {'messages':>9}  network")
+    for name, network in NETWORKS.items():
+        found = [0, 0, 0]
+        for level, store, rtt_ms in itertools.product(levels, stores, (20, 300, 900)):
+            one = bad_network(Setting(level=level, store=store, rtt_ms=rtt_ms), network)
+            found = [total + more for total, more in zip(found, one, strict=True)]
+        print(f"{found[0]:6} {found[1]:6} {found[2]:9,}  {name}", flush=True)
+        is_well = is_well and not found[0] and not found[1]
+    return is_well
+
+
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--short", action="store_true", help="what CI runs")
@@ -167,12 +276,17 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which of them")
     parser.add_argument("--level", type=int, choices=(3, 4, 5), help="this level only")
     parser.add_argument("--store", choices=STORES, help="this store only")
+    parser.add_argument("--networks", action="store_true", help="bad networks only")
     options = parser.parse_args(words)
-    every = 97 if options.short else options.every
+    every = 997 if options.short else options.every
     levels = (options.level,) if options.level else (3, 4, 5)
+    stores = (options.store,) if options.store else STORES
+    begun = time.monotonic()
+    failed = not networks((4, 5), (RAM,) if options.short else stores)
+    if options.networks:
+        return int(failed)
     print(HEAD)
-    failed, begun = False, time.monotonic()
-    for level, store in itertools.product(levels, (options.store,) if options.store else STORES):
+    for level, store in itertools.product(levels, stores):
         tally = explore(level, store, every, options.seed)
         failed = failed or tally.blocked > 0 or not tally.runs
         print(

@@ -212,7 +212,7 @@ class TestSuspiciousEnds(unittest.TestCase):
             one = make(outbox=outbox)
             publish(one, messages)
             if received is not None:
-                one.has_received = lambda seq: seq == received
+                one._released = 1 << (received & 15)
             outbox.aside = aside
             for end in history:
                 self.assertFalse(ends(one, *end))
