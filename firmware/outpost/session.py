@@ -103,7 +103,7 @@ class Session:
     """
 
     highest_qos = 1
-    # What only some sessions have. aside_id: of a message set aside, from PUBREC to PUBCOMP (QoS 2).
+    # What only some sessions have. aside_id: of a message aside, from PUBREC to PUBCOMP (QoS 2).
     # Bit seq & 15 of a message in flight: the server has it (QoS 2), or has refused it (5.0).
     # _requested: the filters that await SUBACK.
     aside_id = _released = _denied = 0
