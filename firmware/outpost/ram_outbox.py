@@ -13,10 +13,12 @@ Sessions and the station rely on this contract (`test_outbox_contract.py`):
     unsaved()             number of messages released since then
     erase_ahead()         does slow work now, if there is any; True when it did some
     shelf()               the messages set aside; MemoryError. It has:
-    .put(seq)             copies held message seq to it, durably if the outbox is durable, and does
-                          not release it: OK, FULL, EMPTY, BUSY, STORAGE
+    .put(seq, mark)       copies held message seq to it, durably if the outbox is durable, and does
+                          not release it: OK, FULL, EMPTY, BUSY, STORAGE. mark: 0, or not 0 for one
+                          that the broker took and did not pass on
     .has(seq)             True when it is there; a session treats it as acknowledged
-    .load(index)          as load(): message 0..aside-1 of it; loaded_seq is -1, .seq its number
+    .load(index)          as load(): message 0..aside-1 of it; loaded_seq is -1, .seq its number,
+                          .mark 0 or 1
     .release(index)       removes that message from it: OK, FULL, EMPTY, BUSY, STORAGE
     aside                 number of messages on the shelf
     next_seq, oldest_seq  numbers of the next message, and of the first that is held

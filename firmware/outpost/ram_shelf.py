@@ -15,9 +15,11 @@ class RamShelf:
 
     def __init__(self, outbox):
         self._outbox, self.seq = outbox, -1  # seq: number of the loaded message
-        self._held = []  # (number, flags, length of the topic, topic and payload) of each message
+        self.mark = 0  # 1: it was put there with a mark
+        # (number, flags, length of the topic, topic and payload, mark) of each message
+        self._held = []
 
-    def put(self, seq):
+    def put(self, seq, mark=0):
         """OK, FULL, EMPTY."""
         outbox = self._outbox
         if self.has(seq):
@@ -27,7 +29,7 @@ class RamShelf:
         if outbox.aside == _MOST_HELD:
             return _FULL
         text = bytes(outbox.buffer[: outbox.topic_length + outbox.payload_length])
-        self._held.append((seq, outbox.flags, outbox.topic_length, text))
+        self._held.append((seq, outbox.flags, outbox.topic_length, text, int(mark != 0)))
         outbox.aside += 1
         return _OK
 
@@ -39,7 +41,7 @@ class RamShelf:
         outbox.loaded_seq = -1
         if not 0 <= index < outbox.aside:
             return _EMPTY
-        self.seq, outbox.flags, outbox.topic_length, outbox.buffer = self._held[index]
+        self.seq, outbox.flags, outbox.topic_length, outbox.buffer, self.mark = self._held[index]
         outbox.payload_length = len(outbox.buffer) - outbox.topic_length
         return _OK
 

@@ -7,6 +7,7 @@ has left.
     record  kind:1 topic_length:1 payload_length:2 | seq:4 | CRC of the stream:4 | topic | payload |
             crc:4 | 0xFF..align
     kind    1 and the flags: a message; 2: message seq of that stream has left the shelf
+    mark    bit 6 of byte 11: what put() was given. Readers that do not know it take 30 bits there
 
 Records are appended, and none is programmed twice. The CRC is salted with the header's CRC and the
 record's position, so records left over from an earlier use of the block are not valid. put() leaves
@@ -41,6 +42,8 @@ _OVERHEAD = const(16)
 _MESSAGE = const(1)
 _RELEASE = const(2)
 _VERSION = const(2)
+_MARK_AT = const(11)  # above the 30 bits of the stream's CRC
+_MARK = const(0x40)
 _LENT_MAGIC = const(0x534F)  # "OS"
 _MOST_TRIES = const(3)  # bad blocks before giving up
 
@@ -79,6 +82,7 @@ class Shelf:
 
     def __init__(self, outbox):
         self._outbox, self.seq = outbox, -1  # seq: of the message that load() found
+        self.mark = 0  # 1: that message was put there with a mark
         found, self._is_unread = [], False
         try:
             found = [self._scan(block) for block in outbox.lent]
@@ -107,9 +111,10 @@ class Shelf:
                 return True
         return False
 
-    def put(self, seq) -> int:
-        """Copy held message seq to the shelf, durably; it stays in the ring. OK; FULL: no room, or
-        no block that could be lent; EMPTY, BUSY, STORAGE."""
+    def put(self, seq, mark=0) -> int:
+        """Copy held message seq to the shelf, durably; it stays in the ring. mark: not 0 for a
+        message that the broker took and did not pass on. OK; FULL: no room, or no block that could
+        be lent; EMPTY, BUSY, STORAGE."""
         outbox = self._outbox
         if outbox._busy:
             return _BUSY
@@ -120,10 +125,13 @@ class Shelf:
         first = outbox.flags | _MESSAGE | outbox.topic_length << 8 | outbox.payload_length << 16
         at, length = outbox.topic_at, outbox.topic_length + outbox.payload_length
         record = self._record(first, seq, self._stream(), outbox.buffer[at : at + length])
+        if mark:
+            record[_MARK_AT] |= _MARK
         return self._guarded(self._put, record)
 
     def load(self, index) -> int:
-        """As Outbox.load(), message `index` of the shelf, 0 to aside - 1; loaded_seq is -1."""
+        """As Outbox.load(), message `index` of the shelf, 0 to aside - 1; loaded_seq is -1, and
+        seq and mark are the message's."""
         outbox = self._outbox
         if outbox._busy or not 0 <= index < len(self._now.held):
             return _EMPTY
@@ -135,6 +143,7 @@ class Shelf:
             return _EMPTY
         first = u32(outbox.buffer, at)
         outbox.flags, self.seq = first & 0x70, u32(outbox.buffer, at + 4)
+        self.mark = outbox.buffer[at + _MARK_AT] >> 6 & 1
         outbox.topic_at = at + _PREFIX
         outbox.topic_length = first >> 8 & 0xFF
         outbox.payload_length = first >> 16

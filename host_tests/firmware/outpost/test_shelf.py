@@ -97,6 +97,19 @@ class TestEveryOutbox(unittest.TestCase):
             self.assertEqual(outbox.shelf().put(5), status.OK)
             self.assertEqual(set(on_shelf(outbox)), {5})
 
+    def test_a_mark_is_told_with_its_message(self):
+        for outbox in self.each():
+            fill(outbox, 3, 100)
+            for seq, mark in ((0, 0), (1, 8), (2, 0)):
+                self.assertEqual(outbox.shelf().put(seq, mark), status.OK)
+            self.assertEqual(outbox.shelf().put(0, 8), status.OK)  # it is there already
+            for index, mark in ((1, 1), (0, 0), (1, 1), (2, 0)):
+                self.assertEqual(outbox.shelf().load(index), status.OK)
+                self.assertEqual((outbox.shelf().seq, outbox.shelf().mark), (index, mark))
+            self.assertTrue(outbox.shelf().has(1))
+            self.assertEqual(outbox.shelf().release(0), status.OK)
+            self.assertEqual((outbox.shelf().load(0), outbox.shelf().mark), (status.OK, 1))
+
     def test_the_ring_goes_on_around_the_shelf(self):
         for outbox in self.each():
             fill(outbox, 2, 100)
@@ -134,6 +147,28 @@ class TestFlash(unittest.TestCase):
             self.assertEqual(outbox.shelf().release(0), status.OK)
             outbox = mounted(flash, **options)
             self.assertEqual((outbox.aside, outbox.lent), (0, ()))
+
+    def test_a_mark_survives_a_start_and_a_new_block_and_leaves_with_its_message(self):
+        flash, outbox = formatted()
+        fill(outbox, 2)
+        for seq in (0, 1):
+            outbox.shelf().put(seq, seq)
+        block = outbox._shelf._now.block
+        while outbox._shelf._now.block == block:
+            fill(outbox, 1)
+            self.assertEqual(outbox.shelf().put(outbox.next_seq - 1), status.OK)
+            if outbox.aside == 4:
+                self.assertEqual(outbox.shelf().release(3), status.OK)
+        outbox = mounted(flash)
+        marks = []
+        for index in range(outbox.aside):
+            outbox.shelf().load(index)
+            marks.append(outbox.shelf().mark)
+        self.assertEqual(marks[:2], [0, 1])
+        self.assertFalse(any(marks[2:]))
+        self.assertEqual((outbox.shelf().has(1), outbox.shelf().release(1)), (True, status.OK))
+        outbox = mounted(flash)
+        self.assertEqual((outbox.shelf().has(0), outbox.shelf().has(1)), (True, False))
 
     def test_of_another_stream_with_the_same_number(self):
         _, outbox = formatted()

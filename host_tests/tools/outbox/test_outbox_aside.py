@@ -116,6 +116,26 @@ def test_numbers_and_streams_are_told():
     assert len(found.blocks) == 1 and found.damaged == 0
 
 
+def test_one_that_the_broker_took_and_did_not_pass_on_is_told_as_such(tmp_path, capsys):
+    flash = flash_in_ram(6, 256)
+    outbox = mounted(flash)
+    for seq in range(2):
+        assert outbox.append(TOPIC, b"message", 7) == 0
+        assert outbox.shelf().put(seq, seq) == 0
+    found = read_shelf(image_of(flash), STREAM).messages
+    assert [(one.seq, one.stream, one.marked) for one in found] == [
+        (0, STREAM, False),
+        (1, STREAM, True),
+    ]
+    path = tmp_path / "flash.img"
+    path.write_bytes(image_of(flash))
+    lines = aside(capsys, "list", path)[1].splitlines()
+    told = ["the broker took it and did not pass it on" in line for line in lines]
+    assert told == [False, False, True, False]
+    out = aside(capsys, "export", path, "--json-lines", "-")[1]
+    assert [json.loads(line)["reason"] for line in out.splitlines()] == ["refused", "not passed on"]
+
+
 def test_a_flipped_bit_costs_one_message_at_most():
     image = image_with()
     whole, at = tool_finds(image), read_shelf(image).blocks[0] * 4096

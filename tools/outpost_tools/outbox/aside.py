@@ -23,6 +23,7 @@ from outpost_tools.outbox.shelf import Aside, read_shelf
 from outpost_tools.outbox.show import shown, text_fields
 
 _SHOWN_BYTES = 60
+NOT_PASSED_ON = " (the broker took it and did not pass it on)"
 _ROW = "{:>10} {:<8} {:>3} {:>6}  {}"
 
 
@@ -47,12 +48,14 @@ def lines(messages: list[Aside]) -> Iterator[str]:
         size = len(one.topic) + len(one.payload)
         start = one.payload[:_SHOWN_BYTES]
         rest = " ..." if len(one.payload) > _SHOWN_BYTES else ""
+        rest += NOT_PASSED_ON if one.marked else ""
         text = f"{shown(one.topic)} {shown(start)}{rest}"
         yield _ROW.format(one.seq, one.stream or "?", one.qos, size, text)
 
 
 def as_json(message: Aside) -> dict[str, Any]:
     fields = {"stream": message.stream, "seq": message.seq, "state": "aside"}
+    fields |= {"reason": "not passed on" if message.marked else "refused"}
     fields |= {"qos": message.qos, "retain": message.retain}
     return fields | text_fields("topic", message.topic) | text_fields("payload", message.payload)
 

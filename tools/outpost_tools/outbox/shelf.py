@@ -3,7 +3,8 @@ lends to them, read with struct and zlib. A second implementation of `firmware/o
 
     header  as a sector's, magic "OS": number:4, stream:8, records that it began with:4
     record  kind:1 topic_length:1 payload_length:2 | seq:4 | CRC of the stream:4 | topic | payload |
-            crc:4; padded. kind 1: a message; 2: message seq has left the shelf
+            crc:4; padded. kind 1: a message; 2: message seq has left the shelf. Bit 30 of the
+            stream's CRC: the mark
 
 A record's CRC is salted with the header's CRC and the record's position. Of two shelves the later
 one counts, unless a power cut left it without all records that it was to begin with.
@@ -22,13 +23,15 @@ MESSAGE, RELEASE = 1, 2
 _HEADER = struct.Struct("<2sBBI8sIIHH")
 _PREFIX = struct.Struct("<BBHII")
 _CRC = struct.Struct("<I")
+_CRC_BITS, _MARK = 0x3FFFFFFF, 1 << 30
 _MOST_ALIGN_LOG2 = 8
 _PASSED_OVER = 2  # at most this many records are hidden by damage before the next one
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A message set aside. stream: "" if it is none of those known here."""
+    """A message set aside. stream: "" if it is none of those known here. marked: the broker took it
+    and did not pass it on."""
 
     seq: int
     stream: str
@@ -38,6 +41,7 @@ class Aside:
     payload: bytes
     block: int
     offset: int
+    marked: bool = False
 
 
 @dataclass
@@ -148,7 +152,8 @@ def _messages(shelf: _Block, number: int, streams: set[str]) -> Iterator[Aside]:
     names = {crc30(name.encode(), 0): name for name in streams}
     held: dict[tuple[int, int], Aside] = {}
     for _, text, offset, _ in shelf.records:
-        kind, topic_length, payload_length, seq, stream = _PREFIX.unpack_from(text)
+        kind, topic_length, payload_length, seq, field = _PREFIX.unpack_from(text)
+        stream = field & _CRC_BITS
         if kind & 0x0F == RELEASE:
             held.pop((seq, stream), None)
             continue
@@ -162,6 +167,7 @@ def _messages(shelf: _Block, number: int, streams: set[str]) -> Iterator[Aside]:
             text[payload_at : payload_at + payload_length],
             number,
             offset,
+            bool(field & _MARK),
         )
     yield from held.values()
 
