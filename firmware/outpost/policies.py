@@ -31,7 +31,7 @@ class DropOldest(Outbox):
     """When full, drops the messages of the oldest sector (39 messages of 88 bytes)."""
 
     def _make_room(self, size):
-        while not Outbox._make_room(self, size):
+        while not self._has_room(size):
             if not self._drop_sector():
                 return False
         return True
@@ -87,7 +87,7 @@ class NewestPerTopic(Outbox):
     def mount(self):
         """As Outbox.mount(), then finds the newest message of each topic."""
         status = Outbox.mount(self)
-        unproven, self._unproven = self._unproven, -1  # nothing is returned to the caller yet
+        end, self._shown_end = self._shown_end, _SEQ_MASK  # nothing is returned to the caller yet
         self._known = seq = 0
         self._stuck[0] = -1
         while status == _OK and self.load(seq) == _OK:
@@ -96,8 +96,8 @@ class NewestPerTopic(Outbox):
         if status == _OK and self._cursor_seq < 0:  # not all was read: the driver raised
             self._busy = True
             status = _STORAGE
-        self._unproven = unproven
-        self.loaded_seq = -1  # so that load() proves it
+        self._shown_end = end
+        self.loaded_seq = -1
         return status
 
     def _put(self, first):
@@ -136,7 +136,7 @@ class NewestPerTopic(Outbox):
         """Each time a spare block was opened, drop the oldest sector's messages, or write them
         again."""
         rounds = self.blocks
-        while not Outbox._make_room(self, size) or not self._has_spare():
+        while not self._has_room(size) or not self._has_spare():
             if self._is_stuck(rounds) or _SEQ_MASK - self.next_seq <= self._known:
                 return False
             rounds -= 1
@@ -197,7 +197,7 @@ class NewestPerTopic(Outbox):
         length = first >> 16
         copy(self._payload, 0, self.buffer, at, length)
         length = -(-length - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # of the record
-        while Outbox._make_room(self, length):
+        while self._has_room(length):
             if self._write_record(first, length):
                 self.next_seq += 1
                 return True

@@ -258,16 +258,20 @@ class TestNewestAfterMount(unittest.TestCase):
         newest = newest_of(outbox)
         self.assertEqual([newest.get(topic) for topic in RARE], [b"new."] * 4)
 
-    def test_mount_programs_nothing_and_the_newest_is_proved_before_it_is_shown(self):
+    def test_the_newest_is_proved_once_before_it_is_shown(self):
         for count in (1, 2, 5):
             flash, outbox = made(NewestPerTopic, 8, topics=4)
             for _ in range(count):
                 outbox.append(b"t", b"", 0)
             outbox = NewestPerTopic(flash, topics=4)
             before = flash.operations
-            self.assertEqual((outbox.mount(), flash.operations), (status.OK, before))
+            self.assertEqual(outbox.mount(), status.OK)
+            after = flash.operations
+            self.assertTrue(after > before, count)
+            outbox = NewestPerTopic(flash, topics=4)
+            self.assertEqual(outbox.mount(), status.OK)
             self.assertEqual((outbox.load(count - 1), outbox.loaded_seq), (status.OK, count - 1))
-            self.assertTrue(flash.operations > before, count)
+            self.assertEqual(flash.operations, after)
 
     def test_a_driver_that_raises_while_it_learns_is_a_status(self):
         class Raising(NorFlash):
@@ -282,6 +286,8 @@ class TestNewestAfterMount(unittest.TestCase):
         flash = Raising(flash._file, 8, 256)
         outbox = NewestPerTopic(flash, topics=5)
         outbox.mount()
+        flash.reads = 0
+        outbox.mount()  # it is sure of the newest now, and reads only
         for at in range(1, flash.reads + 1):
             flash.raises_at, flash.reads = at, 0
             self.assertEqual(outbox.mount(), status.STORAGE, at)
