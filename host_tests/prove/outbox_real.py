@@ -27,7 +27,7 @@ SERIES = ("portable_series", "series_outbox", "series")
 
 
 def modules() -> tuple[str, ...]:
-    return (*NAMES, "shelf")
+    return (*NAMES, "shelf_block", "shelf")
 
 
 def crc30(seed: int, buf: bytearray, at: int, end: int) -> int:

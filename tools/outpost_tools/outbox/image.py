@@ -127,6 +127,11 @@ class Image:
         return [message for message in self.messages if message.state is State.HELD]
 
     @property
+    def awaited(self) -> set[int]:
+        """The numbers that are not released, whether they can be read or not."""
+        return set(range(self.oldest, self.next_seq)) - self.acked
+
+    @property
     def unreadable(self) -> int:
         """Numbers from `oldest` on that are neither released nor readable."""
         readable = {
