@@ -363,9 +363,20 @@ def find_marks(outbox: "Outbox"):
             free = place if free < 0 else free
         elif there == MARK:
             count += 1
-        elif sum([bin(there[i] & MARK[i] ^ MARK[i]).count("1") for i in range(_HEADER)]) > 8:
-            return 0, -1  # a torn mark has nearly all the bits that are 1 in the mark
+        elif not _is_torn_mark(there):
+            return 0, -1
     return count, free
+
+
+def _is_torn_mark(there):
+    """A torn mark has nearly all the bits that are 1 in the mark; or, when a cut cleared too many,
+    nearly all that are 0."""
+    fallen = unfallen = 0
+    for i in range(_HEADER):
+        wrong = there[i] ^ MARK[i]
+        fallen += bin(wrong & MARK[i]).count("1")
+        unfallen += bin(wrong & ~MARK[i]).count("1")
+    return fallen <= 8 or (unfallen <= 8 and fallen <= 64)
 
 
 def _blank_or_foreign(outbox: "Outbox"):

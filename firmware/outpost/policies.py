@@ -140,7 +140,8 @@ class NewestPerTopic(Outbox):
             if self._is_stuck(rounds) or _SEQ_MASK - self.next_seq <= self._known:
                 return False
             rounds -= 1
-            self._rescue()
+            if not self._rescue():
+                return False
         return True
 
     def _is_stuck(self, rounds):
@@ -164,7 +165,8 @@ class NewestPerTopic(Outbox):
         return self.blocks - len(self._out) < 4 or self._is_free(self._after(block))
 
     def _rescue(self):
-        """Empty the oldest sector."""
+        """Empty the oldest sector. False: a message that must be kept found no room."""
+        is_done = True
         self._new_topic = self._topic
         self._new_payload = self._payload
         self._enter(self._tail)
@@ -172,20 +174,29 @@ class NewestPerTopic(Outbox):
         while at >= 0:
             seq = self._cursor_seq - 1
             if self.buffer[at] & _MESSAGE and seq >= self.oldest_seq:
+                if not self._keep_or_drop(at, seq):
+                    is_done = False
+                    break
                 self.unreadable += seq - self.oldest_seq
-                self._keep_or_drop(at, seq)
                 self.discard_through(seq)
             at = self._next_record()
         self._topic = self._new_topic
         self._payload = self._new_payload
-        self._search(self.oldest_seq)  # give up what the flash lost at the sector's end
+        if is_done:
+            self._search(self.oldest_seq)  # give up what the flash lost at the sector's end
+        self._cursor_seq = -1
+        return is_done
 
     def _keep_or_drop(self, at, seq):
+        """False: it must be kept, and there is no room for it."""
         slot = self._slot(self._crc_of_topic(at))
-        if slot < 0 or self._newest[slot] != seq or not self._write_again(at):
+        if slot < 0 or self._newest[slot] != seq:
             self.dropped += 1
-        else:
+        elif self._write_again(at):
             self._newest[slot] = self.next_seq - 1
+        else:
+            return False
+        return True
 
     def _write_again(self, at):
         """Append the message at `at` in the buffer again. False: there is no room for it."""

@@ -6,6 +6,7 @@ import unittest
 
 from fake_flash import image_of, looking
 from faulty_flash import faulty, formatted, publish
+from outbox_chip import Noise
 from outpost import outbox_mount, status
 from outpost.outbox import Outbox
 
@@ -159,13 +160,31 @@ class TestBlankOrForeign(unittest.TestCase):
             self.assertEqual(image[at : at + 32], mark[:length] + b"\xff" * (32 - length))
             self.assertEqual(image[at - 32 : at], mark)
 
-    def test_a_mark_with_up_to_eight_bits_that_fell_too_far_is_a_torn_one(self):
+    def test_a_mark_of_which_a_cut_cleared_more_bits_is_a_torn_one(self):
+        """The way "extra bits" of the proof's chip: each bit that stays falls in one case of 8."""
         at, mark = self._mark(0)
-        for fallen, expected in ((8, status.BLANK), (9, status.FOREIGN)):
+        for seed in range(300):
+            noise = Noise(seed)
+            clear = noise.mask(32) & noise.mask(32) & noise.mask(32)
+            data = bytes(byte & ~(clear >> 8 * i) & 255 for i, byte in enumerate(mark))
+            self.assertEqual(self._status((at, data)), status.BLANK, seed)
+            data = b"\xff" * 16 + bytes(noise.below(96) + 32 for _ in range(16))
+            self.assertEqual(self._status((at, data)), status.FOREIGN, seed)
+
+    def test_a_mark_with_up_to_eight_bits_that_fell_too_far_is_a_torn_one(self):
+        """If as many others did not fall; else up to 64."""
+        at, mark = self._mark(0)
+        cases = ((8, 9, status.BLANK), (9, 9, status.FOREIGN), (64, 8, status.BLANK))
+        for fallen, unfallen, expected in (*cases, (65, 8, status.FOREIGN)):
             data, left = bytearray(mark), fallen
             for i in range(len(data)):
                 for bit in range(8):
-                    if left and data[i] >> bit & 1:
+                    if unfallen and not data[i] >> bit & 1:
+                        data[i] |= 1 << bit
+                        unfallen -= 1
+            for i in range(len(data)):
+                for bit in range(8):
+                    if left and mark[i] >> bit & 1:
                         data[i] ^= 1 << bit
                         left -= 1
             self.assertEqual(self._status((at, data)), expected, fallen)
