@@ -64,6 +64,7 @@ class Outbox(Ring):
     refused = 0  # messages refused since mount() because the ring was full
     dropped = 0  # messages given up since mount() by a policy, to make room
     unreadable = 0  # messages lost by the flash since mount()
+    _may_be_longer = False  # a sector may hold records that are longer than record_bytes
     _shelf = None  # a Shelf, while messages are set aside
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
@@ -82,7 +83,8 @@ class Outbox(Ring):
         self._mounted_seq = 0  # next_seq as mount() left it, skipped numbers included
 
     def mount(self) -> int:
-        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`.
+        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY, SHORT_RECORDS,
+        SHORT_DEVICE: see `outpost.status`.
 
         Reads only, unless the newest message may be torn: then two records mark it as used, once. A
         start that finds them writes nothing (`outbox_settle.py`).
@@ -98,6 +100,8 @@ class Outbox(Ring):
         if status == _OK:
             outbox_mount.find_shelf(self)
         unload("outpost.outbox_mount")
+        unload("outpost.outbox_geometry")
+        unload("outpost.outbox_marks")
         unload("outpost.checksum")  # it only chose functions
         return status
 

@@ -1,7 +1,6 @@
 """Finds the messages in the flash, once per boot. It only reads: what it finds is a function of the
 flash alone, and finding it twice changes nothing. What it cannot be sure of, `outbox_settle.py`
-settles. Unloaded after use (`memory.unload`); the fields are made in `sectors.py`, `ring.py` and
-`outbox.py`.
+settles. Unloaded after use; the fields are made in `sectors.py`, `ring.py` and `outbox.py`.
 
 Allocates as needed, including 12 bytes per block, and keeps nothing but the outbox's fields.
 """
@@ -14,13 +13,12 @@ from micropython import const
 
 from outpost.checksum import crc30, is_blank
 from outpost.memory import u32
+from outpost.outbox_geometry import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
 
 _OK = const(0)
 _STORAGE = const(-5)
-_BLANK = const(-10)
-_FOREIGN = const(-11)
 _NEWER = const(-12)
-_GEOMETRY = const(-13)
+_SHORT_RECORDS = const(-15)
 
 _BLOCK_BYTES = const(4096)
 _VERSION = const(2)
@@ -43,10 +41,6 @@ _LENT = const(-3)
 # How many numbers are skipped when a lost sector may have used them. A block has no room for as
 # many messages.
 _JUMP = const(254)
-
-# format() programs it before anything else, so that a region is known as half formatted.
-MARK = b"outpost: an outbox is made here\n"
-_MARKS = const(8)  # places for it
 
 
 def mount(outbox: "Outbox"):
@@ -88,7 +82,10 @@ def forget(outbox: "Outbox"):
     outbox.next_seq = outbox.oldest_seq = outbox.acked = outbox.boot = 0
     outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
     outbox._limit = _BLOCK_BYTES
-    if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes before
+    outbox._align = outbox._least_align
+    if outbox._may_be_longer:
+        outbox._may_be_longer = False
+    if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes
         outbox.refused = outbox.dropped = outbox.unreadable = 0
     if outbox._out or outbox._doubt or outbox._is_worn_out:
         outbox._out = outbox.lent = ()
@@ -102,16 +99,21 @@ def _find(outbox: "Outbox", marks):
     while status == _OK:
         head = _newest(outbox, marks)
         if head < 0:
-            return _blank_or_foreign(outbox)
+            from outpost.outbox_marks import blank_or_foreign
+
+            return blank_or_foreign(outbox)
         if not outbox._load_header(head) or u32(outbox.buffer, 4) != marks[3 * head]:
             marks[3 * head] = _JUNK  # it reads differently each time, so it is torn
             continue
         outbox._head, outbox._sector_no = head, marks[3 * head]
-        if 1 << (outbox.buffer[3] & 0xF) != outbox._align:
-            return _GEOMETRY
+        status = check_geometry(outbox)
+        if status:
+            return status
         records = _scan_head(outbox)
         if records or not _follows(outbox, marks):
             _find_ring(outbox, marks)
+            if holds_longer(outbox):
+                return _SHORT_RECORDS
             _note_doubts(outbox, marks, records)
             break
         marks[3 * head] = _JUNK  # torn in its first program: the sector before is still the head
@@ -126,15 +128,16 @@ def _read_headers(outbox: "Outbox", marks):
             marks[3 * block] = u32(outbox.buffer, 4)
             marks[3 * block + 1] = crc30(0, outbox.buffer, 8, 16)
             marks[3 * block + 2] = u32(outbox.buffer, 16)
+            if not outbox._may_be_longer and allows_longer(outbox):
+                outbox._may_be_longer = True
         elif not is_blank(outbox.buffer, 0, _HEADER):
             marks[3 * block] = _LENT if outbox._load_header(block, _LENT_MAGIC) else _JUNK
     return _OK
 
 
 def _newest(outbox: "Outbox", marks):
-    """Returns the block with the newest sector; -1: there is none. Earlier firmware gave the number
-    of a sector that it could not open to the next block: of two blocks with the newest number, the
-    one that the ring reached later counts."""
+    """Returns the block with the newest sector; -1: there is none. Of two blocks with that number,
+    which earlier firmware could write, the one that the ring reached later."""
     newest, before = _highest(outbox, marks, -1), -1
     if newest >= 0:
         before = _highest(outbox, marks, newest)
@@ -158,7 +161,7 @@ def _highest(outbox: "Outbox", marks, below):
 
 
 def _age(marks, newer, block):
-    """Returns how much lower the number of `block` is; _HALF or more: it is higher."""
+    """Returns how much lower the number of `block` is; from _HALF on it is higher."""
     return (marks[3 * newer] - marks[3 * block]) & _SEQ_MASK
 
 
@@ -178,7 +181,9 @@ def _scan_head(outbox: "Outbox"):
     head = outbox._tail = outbox._cursor_block = outbox._head
     outbox.stream, outbox._first_seq = unpack_from("<8sI", outbox.buffer, 8)
     outbox._salt = outbox._cursor_salt = u32(outbox.buffer, _CRC_AT)
-    state = unpack_from("<IHH", outbox.buffer, 20)
+    outbox.oldest_seq, outbox.acked, outbox.boot = unpack_from("<IHH", outbox.buffer, 20)
+    if outbox.buffer[7] & HAS_GEOMETRY:
+        outbox.boot = 0
     outbox._limit = _BLOCK_BYTES
     if outbox._load_copy(head, _MAGIC) and u32(outbox.buffer, _CRC_AT) == outbox._salt:
         outbox._limit = outbox._copy_at()
@@ -187,24 +192,7 @@ def _scan_head(outbox: "Outbox"):
     outbox._offset = outbox._cursor_offset = max(_HEADER, outbox._align)
     if outbox.damaged or outbox.sealed_torn:
         outbox.damaged = outbox.sealed_torn = 0
-    records, boot = 0, -1
-    # The first message that no record is known to protect: of two records of one boot, the first is
-    # whole. Until there is such a pair, the last message of the sector before is in doubt as well.
-    outbox._shown_end = max(outbox._first_seq - 1, 0)
-    at = outbox._next_record()
-    while at >= 0:
-        records += 1
-        kind = outbox.buffer[at]
-        if kind == _CONFIRMED:
-            outbox._shown_end = outbox._cursor_seq
-        elif outbox.buffer[at + 10 : at + 12] == boot:
-            outbox._shown_end = outbox._cursor_seq - (kind & 1)
-        boot = outbox.buffer[at + 10 : at + 12]
-        outbox.damaged += outbox._offset != outbox._cursor_offset - outbox._record_size
-        state = unpack_from("<IHH", outbox.buffer, at + 4)
-        outbox._offset = outbox._cursor_offset
-        at = outbox._next_record()
-    outbox.oldest_seq, outbox.acked, outbox.boot = state
+    records = _walk(outbox)
     outbox.next_seq = outbox._cursor_seq
     outbox._cursor_seq = -1
     if not outbox._rest_is_blank(head, outbox._offset):
@@ -217,9 +205,28 @@ def _scan_head(outbox: "Outbox"):
     return records
 
 
+def _walk(outbox: "Outbox"):
+    """Take the state of each record, and what the records protect. Returns their number."""
+    records, boot = 0, b""
+    # The first message that no record protects: of two records of one boot, the first is whole.
+    # Before such a pair, the last message of the sector before is in doubt as well.
+    outbox._shown_end = max(outbox._first_seq - 1, 0)
+    at = outbox._next_record()
+    while at >= 0:
+        records += 1
+        kind, last_boot = outbox.buffer[at], boot
+        boot = bytes(outbox.buffer[at + 10 : at + 12])
+        if kind == _CONFIRMED or boot == last_boot:
+            outbox._shown_end = outbox._cursor_seq - (kind & 1)
+        outbox.damaged += outbox._offset != outbox._cursor_offset - outbox._record_size
+        outbox.oldest_seq, outbox.acked, outbox.boot = unpack_from("<IHH", outbox.buffer, at + 4)
+        outbox._offset = outbox._cursor_offset
+        at = outbox._next_record()
+    return records
+
+
 def _is_flipped(outbox: "Outbox"):
-    """True when the bytes at _offset are a whole message in which one bit has flipped since, rather
-    than a torn one, or a state record."""
+    """True when a whole message is at _offset in which one bit has flipped since."""
     buf = outbox.buffer
     at = outbox._read(outbox._head, outbox._offset)
     salt = outbox._salt ^ outbox.next_seq
@@ -247,8 +254,8 @@ def _is_flipped(outbox: "Outbox"):
 
 
 def _find_ring(outbox: "Outbox", marks):
-    """Go back from the head, block by block, to the sector that holds the oldest message, and
-    further to find out which blocks the ring left out."""
+    """Go back from the head to the sector that holds the oldest message, and further to find out
+    which blocks the ring left out."""
     first = outbox._first_seq
     _mark_order(outbox, marks)
     age, passed = 0, []  # of the sector found last; the blocks passed since
@@ -346,50 +353,3 @@ def _is_first_record(outbox: "Outbox", block):
     if max(_HEADER, align) - (-outbox.record_bytes & -align) + proof > outbox._copy_at():
         return False
     return outbox._rest_is_blank(block, min(_BLOCK_BYTES, len(outbox.buffer)))
-
-
-def mark_at(outbox: "Outbox", place):
-    """Returns the offset of this place in the last block."""
-    return _BLOCK_BYTES - place * max(_HEADER, outbox._align) - _HEADER
-
-
-def find_marks(outbox: "Outbox"):
-    """Returns (marks, the first free place for one; -1: none, or something else is there)."""
-    count, free = 0, -1
-    for place in range(_MARKS):
-        at = outbox._read(outbox.blocks - 1, mark_at(outbox, place))
-        there = bytes(outbox.buffer[at : at + _HEADER])
-        if is_blank(there, 0, _HEADER):
-            free = place if free < 0 else free
-        elif there == MARK:
-            count += 1
-        elif not _is_torn_mark(there):
-            return 0, -1
-    return count, free
-
-
-def _is_torn_mark(there):
-    """A torn mark has nearly all the bits that are 1 in the mark; or, when a cut cleared too many,
-    nearly all that are 0."""
-    fallen = unfallen = 0
-    for i in range(_HEADER):
-        wrong = there[i] ^ MARK[i]
-        fallen += bin(wrong & MARK[i]).count("1")
-        unfallen += bin(wrong & ~MARK[i]).count("1")
-    return fallen <= 8 or (unfallen <= 8 and fallen <= 64)
-
-
-def _blank_or_foreign(outbox: "Outbox"):
-    """BLANK also for what a cut leaves of format(): a mark, torn or not, and the first header torn;
-    or, after a second mark, the first block in any state."""
-    count, free = find_marks(outbox)
-    for block in range(outbox.blocks):
-        start, end = 0, _BLOCK_BYTES
-        if not block and count:
-            start = _HEADER if count == 1 else end
-        if block == outbox.blocks - 1 and free > 0:
-            end = mark_at(outbox, free - 1)
-        outbox._head, outbox._limit = block, end  # _rest_is_blank() looks up to there
-        if not outbox._rest_is_blank(block, start):
-            return _FOREIGN
-    return _BLANK

@@ -52,6 +52,15 @@ def buffer_bytes(device, record_bytes, align, page_bytes):
     return -(-(max(first_at, page_bytes - align) + record_bytes) // page_bytes) * page_bytes
 
 
+def geometry(blocks, record_bytes):
+    """Returns what a sector's header tells of it: blocks - 1, and bits 12 to 14: the least power of
+    two times 64 that holds the largest record."""
+    size = 0
+    while 64 << size < record_bytes:
+        size += 1
+    return blocks - 1 | size << 12
+
+
 def views(buffer, page_bytes):
     """Returns [a memoryview of the first n pages of the buffer], n from 0."""
     whole = memoryview(buffer)

@@ -35,7 +35,7 @@ _PREFIX = const(12)
 _OVERHEAD = const(16)
 _MESSAGE = const(1)
 _MARK_AT = const(11)  # above the 30 bits of the stream's CRC
-_MARK = const(0x40)
+_MARK_BIT = const(0x40)
 _MOST_TRIES = const(3)  # bad blocks before giving up
 
 
@@ -122,7 +122,7 @@ class Shelf:
         at, length = outbox.topic_at, outbox.topic_length + outbox.payload_length
         record = record_of(first, seq, self._stream(), outbox.buffer[at : at + length])
         if mark:
-            record[_MARK_AT] |= _MARK
+            record[_MARK_AT] |= _MARK_BIT
         return self._guarded(self._put, record)
 
     def load(self, index) -> int:

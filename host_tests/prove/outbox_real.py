@@ -20,8 +20,9 @@ import paths
 FOLDER = paths.FIRMWARE / "outpost"
 # In the order of their imports.
 NAMES = (
-    "portable_series", "outbox_setup", "sectors", "outbox_settle", "outbox_mount", "outbox_format",
-    "ring", "outbox", "policies", "state_note", "series_outbox", "series",
+    "portable_series", "outbox_setup", "sectors", "outbox_settle", "outbox_geometry",
+    "outbox_marks", "outbox_mount", "outbox_format", "ring", "outbox", "policies", "state_note",
+    "series_outbox", "series",
 )  # fmt: skip
 SERIES = ("portable_series", "series_outbox", "series")
 
