@@ -50,8 +50,8 @@ def _is_torn_mark(there):
 
 
 def blank_or_foreign(outbox: "Outbox"):
-    """BLANK also for what a cut leaves of format(): a mark, and the first header, torn or not; or two
-    marks, and the first block in any state."""
+    """BLANK also for what a cut leaves of format(): a mark, and the first header, torn or not; or
+    two marks, and the first block in any state."""
     count, free = find_marks(outbox)
     for block in range(outbox.blocks):
         start, end = 0, _BLOCK_BYTES
