@@ -141,10 +141,12 @@ class Sectors:
         self._read(block, 0)
         if self._is_header(magic):
             return True
-        if is_blank(self.buffer, 0, _HEADER):
-            return False
-        if not self._mend_header(magic) and not self._load_copy(block, magic):
-            self.buffer[0] = 0  # so that it does not look erased, whatever the copy's place has
+        blank = is_blank(self.buffer, 0, _HEADER)
+        if (blank or not self._mend_header(magic)) and not self._load_copy(block, magic):
+            if blank:
+                fill(self.buffer, _HEADER)
+            else:
+                self.buffer[0] = 0  # so that it does not look erased
             return False
         if self._mended_block != block:
             self._mended_block = block

@@ -75,6 +75,8 @@ class Shelf:
         while len(found) > 1 and not found[-1].counts_over(found[-2]):
             found.pop()
         self._now = found[-1] if found else Block(-1, 0, 0, outbox._align)
+        if not self._now.records:  # its header may be torn, so nothing is appended after it
+            self._now = Block(-1, 0, 0, outbox._align)
         replaced = self._now.replaced
         if replaced in outbox._out and replaced not in outbox.lent:  # a cut tore its erase
             outbox.left_out -= 1
@@ -266,9 +268,13 @@ class Shelf:
 
     def _tidy(self, _):
         self._drop_ignored()
-        if self._now.block >= 0 and not self._now.held and not self._ignored:
-            self._retire()
-        self._give_back()
+        is_clear = self._give_back()
+        if self._now.block >= 0 and not self._now.held:
+            if is_clear or self._outbox._is_worn_out:
+                self._retire()
+                self._give_back()
+            else:  # the block before is still there, with its messages
+                self._keep_lent(self._now.block)
         return _OK
 
     def _renew(self, held, needed, least=3):

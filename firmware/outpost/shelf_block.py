@@ -8,10 +8,10 @@
     mark    bit 6 of byte 11: what put() was given. Readers that do not know it take 30 bits there
 
 The CRC is salted with the header's CRC and the record's place in order, so records left over from
-an earlier use of the block are not valid. A torn record uses up its place. The newest message is
-confirmed by a record after it, a release of nothing, which is programmed when it has read back. A
-block that replaces another begins with copies of its messages, and is confirmed likewise; only then
-the other one is erased.
+an earlier use of the block are not valid. No place is used twice: after something torn, that of a
+record is its offset / 16. The newest message is confirmed by a record after it, a release of
+nothing, which is programmed when it has read back. A block that replaces another begins with copies
+of its messages, and is confirmed likewise; only then the other one is erased.
 
 Must not know which messages are in the ring. Allocation: the index, copies of programmed records.
 """
@@ -41,6 +41,11 @@ def padded(size, align):
     return -(-size & -align)
 
 
+def place_at(offset):
+    """Returns the place of a record that follows a torn one: more than any before it can have."""
+    return offset >> 4
+
+
 def record_of(first, seq, stream, text):
     """Returns a record, without its CRC."""
     record = bytearray(_OVERHEAD + len(text))
@@ -60,10 +65,8 @@ def scan(outbox, block):
     last = 0  # the last place in order that may be valid here
     while offset < _BLOCK_BYTES:
         at = outbox._read(block, offset)
-        place = one.records
-        while place <= last and not outbox._fits(at, one.salt ^ place):
-            place += 1
-        if place <= last:
+        place = one.find_place(outbox, at, offset, last)
+        if place >= 0:
             offset += one.take(buf, at, offset, place)
             one.records = last = place + 1
             end = offset
@@ -86,10 +89,16 @@ class Block:
         self.held = []  # (number, CRC of the stream, offset, size, place in order) of each message
         self.offset = _BLOCK_BYTES  # the next free byte; 4,096: nothing more is appended
         self.records = 0  # places in order that are used up
-        self.torn = 0  # of these, the last ones that are torn
         self.newest = -1  # the place of the last record that is valid
         self.began_with = self.copies = 0  # records that it was to begin with, and of these there
         self.replaced = -1  # the block of the previous shelf
+
+    def find_place(self, outbox, at, offset, last):
+        """Returns the place with which the record at `at` in the buffer is valid; -1: with none."""
+        for place in list(range(self.records, last + 1)) + [place_at(offset)]:
+            if outbox._fits(at, self.salt ^ place):
+                return place
+        return -1
 
     def take(self, buf, at, offset, place):
         """Take the record at `at` in the buffer. Returns its size, padded."""
@@ -106,8 +115,7 @@ class Block:
         """Something torn follows the last record: continue after the place of the largest one, if
         all is erased there."""
         self.offset += padded(outbox.record_bytes, self.align)
-        self.records += 1
-        self.torn = 1
+        self.records = place_at(self.offset)
         if self.offset >= _BLOCK_BYTES or not outbox._rest_is_blank(self.block, self.offset):
             self.offset = _BLOCK_BYTES
 
@@ -129,13 +137,10 @@ class Block:
         offset, place, end = self.offset, self.records, len(record) - 4
         pack_into("<I", record, end, crc30(self.salt ^ place, record, 0, end))
         self.offset += padded(len(record), self.align)
-        self.records += 1
-        self.torn += 1
-        if self.torn > _MOST_TORN:
-            self.offset = _BLOCK_BYTES
+        self.records = place_at(self.offset)
         if not self._program(outbox, offset, record):
             return False
-        self.torn = 0
+        self.records = place + 1
         self.take(record, 0, offset, place)
         return True
 
@@ -158,7 +163,7 @@ class Block:
             if not self.append(outbox, outbox.buffer[at : at + one[3]]):
                 return False
         self.began_with = len(held)
-        return not held or self.confirm(outbox)
+        return old.block < 0 or self.confirm(outbox)
 
     def confirm(self, outbox):
         """Append a release of nothing: the record before it is whole."""

@@ -156,7 +156,8 @@ def _walked(block: bytes, header: tuple[int, int, int, int]) -> _Block:
         found.records.append((place, block[offset : offset + size], offset, size))
         found.place = place + 1
         offset, reach, is_damaged = offset + padded(size, align), 0, False
-    found.place += is_damaged  # a torn record uses up its place
+    if is_damaged:  # the next record would get another place
+        found.place = offset >> 4
     return found
 
 
@@ -169,7 +170,7 @@ def _record(block: bytes, offset: int, shelf: _Block, reach: int) -> tuple[int, 
     if kind & 0x8F not in (MESSAGE, RELEASE) or end + _CRC.size > BLOCK_BYTES:
         return None
     crc = _CRC.unpack_from(block, end)[0]
-    for place in range(shelf.place, shelf.place + reach + 1):
+    for place in (*range(shelf.place, shelf.place + reach + 1), offset >> 4):
         if crc == crc30(block[offset:end], shelf.salt ^ place):
             return place, end + _CRC.size - offset
     return None
