@@ -132,7 +132,7 @@ class History:
             for seq in [seq for seq in self.promise.held if seq < self.outbox.oldest_seq]:
                 self.promise.unsaved[seq] = self.promise.held.pop(seq)
 
-    def _step(self):
+    def _step(self):  # noqa: C901 - one branch an act
         outbox, promise, dice = self.outbox, self.promise, self.dice
         act = dice.randrange(16)
         if act < 7:
@@ -148,8 +148,8 @@ class History:
             window = sorted(promise.held)[:8]
             if window:
                 seq = dice.choice(window)
-                if promise.load(outbox, seq):
-                    promise.discard(outbox, seq)
+                if promise.load(outbox, seq) and promise.discard(outbox, seq):
+                    promise.aside.pop(seq, None)  # it went out: it need not be on the shelf as well
         elif act == 10:
             promise.save(outbox)
             self._drop()

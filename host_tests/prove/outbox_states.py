@@ -41,6 +41,7 @@ FIELDS = {
     "damaged": "drop", "sealed_torn": "drop", "erases": "drop", "storage_errors": "drop",
     "_views": "fixed", "_raw": "fixed", "_place": "fixed", "_device": "fixed", "blocks": "fixed",
     "record_bytes": "fixed", "_align": "fixed", "_page": "fixed",
+    "_least_align": "fixed", "_geometry": "fixed", "_may_be_longer": "drop",
     "aside": "fixed", "_shelf": "fixed",  # no scope sets a message aside
     # Fields of an outbox that holds series; `series_states.py` adds them to the key.
     "_is_marked": "plain", "_gather": "fixed", "_owner": "drop", "_record_at": "drop",
@@ -96,7 +97,8 @@ def pieces_of(offset: int, data: bytes, before: tuple, seq: int, content: Any = 
 
 
 def _u32(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 4], "little")
+    """The low 30 bits, as the firmware reads them."""
+    return int.from_bytes(data[at : at + 4], "little") & 0x3FFFFFFF
 
 
 def _u16(data: bytes, at: int) -> int:

@@ -174,8 +174,12 @@ class TestBlankOrForeign(unittest.TestCase):
     def test_a_mark_with_up_to_eight_bits_that_fell_too_far_is_a_torn_one(self):
         """If as many others did not fall; else up to 64."""
         at, mark = self._mark(0)
-        cases = ((8, 9, status.BLANK), (9, 9, status.FOREIGN), (64, 8, status.BLANK))
-        for fallen, unfallen, expected in (*cases, (65, 8, status.FOREIGN)):
+        for fallen, unfallen, expected in (
+            (8, 9, status.BLANK),
+            (9, 9, status.FOREIGN),
+            (64, 8, status.BLANK),
+            (65, 8, status.FOREIGN),
+        ):
             data, left = bytearray(mark), fallen
             for i in range(len(data)):
                 for bit in range(8):
