@@ -135,6 +135,12 @@ def holding_series(kind, options):
     return parts.over(kind, getattr(board, "reprograms", False))  # as for sensor_note
 
 
+_REASONS = {
+    -15: " (messages longer than this program's record_bytes: those of 'series')",
+    -16: " ('outbox_blocks' is smaller than the outbox, or some of its blocks are gone)",
+}
+
+
 def open_outbox(settings):
     """The board's outbox, mounted; a blank region is formatted first. Raises ValueError."""
     kind = policy(settings)
@@ -144,16 +150,19 @@ def open_outbox(settings):
     if settings["series"]:
         kind = holding_series(kind, options)
     outbox = kind(board.device, **options)  # pyright: ignore[reportCallIssue]
+    outbox.settles_later = settings["deep_sleep"]  # each wake stores a reading first
     result = outbox.mount()
     if result == _NEWER and not settings["series"]:  # it may hold series from before
         kind = holding_series(kind, options)
         outbox = kind(board.device, **options)  # pyright: ignore[reportCallIssue]
+        outbox.settles_later = settings["deep_sleep"]
         result = outbox.mount()
     if result == _BLANK:
         result = outbox.format(board.random_hex())
     if result != _OK:
         raise ValueError(
-            f"outbox: cannot mount, status {result}; see outpost/status.py. Nothing was changed"
+            f"outbox: cannot mount, status {result}{_REASONS.get(result, '')}; "
+            "see outpost/status.py. Nothing was changed"
         )
     return outbox
 

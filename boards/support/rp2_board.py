@@ -30,6 +30,7 @@ _NEVER = const(-1)
 _DEEP_SLEEP = const(4)  # as other ports' machine.reset_cause() has it
 _LONGEST_MS = const(3_600_000)  # the port cannot sleep for more than 71 min
 _PAGE_BYTES = const(256)
+_ALIGN = const(4)
 
 
 class Rp2Board(WifiBoard):
@@ -84,9 +85,13 @@ class Rp2Board(WifiBoard):
         return word & _HUNG_BITS if word & ~_HUNG_BITS == _HUNG_MARK else 0
 
     def _open_outbox(self, settings):
-        """rp2.Flash programs whole pages, even if the buffer is shorter."""
+        """rp2.Flash programs whole pages, even if the buffer is shorter. Several messages share a
+        page: the flash takes parts of a page one after another, "without having any effect on other
+        bytes within the same page" (Winbond W25Q16, Page Program 02h), and the rest is sent as FF,
+        which programs nothing. An outbox that was made with a page a message stays as it is.
+        """
         self.device = self._pinned_blocks(self._rp2.Flash(), settings)
-        self.align = self.page_bytes = _PAGE_BYTES
+        self.align, self.page_bytes = _ALIGN, _PAGE_BYTES
 
     def release_watchdog(self):
         """The program was stopped by hand, or will sleep.

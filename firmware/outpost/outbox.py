@@ -64,9 +64,13 @@ class Outbox(Ring):
     refused = 0  # messages refused since mount() because the ring was full
     dropped = 0  # messages given up since mount() by a policy, to make room
     unreadable = 0  # messages lost by the flash since mount()
+    _may_be_longer = False  # a sector may hold records that are longer than record_bytes
     _shelf = None  # a Shelf, while messages are set aside
     # True where a kept message may get a new number, which collector mode cannot follow.
     renumbers = False
+    # True: the caller stores a message after mount() and before it loads one, as after deep sleep.
+    # Then mount() programs nothing.
+    settles_later = False
     # The state note, which each state record carries: see `state_note.py`.
     note: "bytes | bytearray" = b""
     note_length = 0
@@ -75,12 +79,15 @@ class Outbox(Ring):
         Ring.__init__(self, device, record_bytes, align, page_bytes)
         self.aside = 0  # messages set aside
         self._saved_oldest = self._saved_acked = 0  # oldest_seq and acked in the newest record
-        self._unproven = -1  # the number after the newest message, if that may be torn
+        self._shown_end = _SEQ_MASK  # messages from here on may be torn: load() does not show them
         self._mounted_seq = 0  # next_seq as mount() left it, skipped numbers included
 
     def mount(self) -> int:
-        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY: see `outpost.status`. Programs
-        and erases nothing.
+        """Find the messages. OK, or BLANK, FOREIGN, NEWER, GEOMETRY, SHORT_RECORDS,
+        SHORT_DEVICE: see `outpost.status`.
+
+        Reads only, unless the newest message may be torn: then two records mark it as used, once. A
+        start that finds them writes nothing (`outbox_settle.py`).
 
         Allocates 12 bytes per block, and frees them. Reads each header once, and the newest sector.
         """
@@ -88,9 +95,40 @@ class Outbox(Ring):
         from outpost import outbox_mount
 
         status = outbox_mount.mount(self)
+        if status == _OK:
+            status = self._settle()
+        if status == _OK:
+            outbox_mount.find_shelf(self)
         unload("outpost.outbox_mount")
+        unload("outpost.outbox_geometry")
+        unload("outpost.outbox_marks")
         unload("outpost.checksum")  # it only chose functions
         return status
+
+    def _settle(self):
+        """Make sure of what mount() found, if that can be shown before something is stored."""
+        if self._shown_end < _SEQ_MASK:
+            if not (self.settles_later and self._takes_more()):
+                self._prove()
+        return _OK
+
+    def _takes_more(self):
+        try:
+            is_free = self._is_free(self._after(self._head))
+        except OSError:
+            is_free = False
+        return is_free or self._offset + self.record_bytes <= abs(self._limit)
+
+    def _prove(self):
+        """The newest message that mount() found may be torn, and be gone at the next mount. So
+        before its number becomes visible, a later record marks it as used (`outbox_settle.py`)."""
+        if self.next_seq != self._mounted_seq:  # such a record was stored since
+            self._shown_end = _SEQ_MASK
+            return
+        from outpost import outbox_settle
+
+        outbox_settle.prove(self)
+        unload("outpost.outbox_settle")
 
     def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:
         """Make an empty outbox and mount it. stream: 8 random hex digits (bytes; else ValueError).
@@ -148,9 +186,18 @@ class Outbox(Ring):
     def save_state(self) -> int:
         """Write a record with the acknowledgements alone, if they changed. Call it when idle, or
         before sleep. Status as append()."""
+        if self._shown_end < _SEQ_MASK and not self._busy:
+            self._prove()
         if self._saved_oldest == self.oldest_seq and self._saved_acked == self.acked:
             return _OK
         return self.append(b"", self.note, self.note_length, _STATE)
+
+    def erase_ahead(self) -> bool:
+        """Erase the next block now, so that a later append() does not wait 45-400 ms for it. True
+        when it erased one."""
+        if self._shown_end < _SEQ_MASK and not self._busy:
+            self._prove()
+        return Ring.erase_ahead(self)
 
     def unsaved(self) -> int:
         """Messages acknowledged since the last record, which a power cut brings back. Those
@@ -187,9 +234,10 @@ class Outbox(Ring):
     # --- Read ---
 
     def load(self, seq: int) -> int:
-        """Read message number seq, or the next one that is held. OK, or EMPTY when there is none.
+        """Read message number seq, or the next one that is held. OK; EMPTY: there is none.
 
-        EMPTY also for the newest one that mount() found, while the ring is full: see _prove().
+        Programs nothing. With settles_later, EMPTY also for the newest one that mount() found,
+        until a message or the state was stored.
 
         Until the next call of any method it is in `buffer`: the topic at topic_at, topic_length
         bytes, then payload_length bytes; flags; loaded_seq is its number. Messages that flash has
@@ -217,26 +265,14 @@ class Outbox(Ring):
         at = self._search(seq)
         if at < 0:
             return _EMPTY
-        if self._cursor_seq == self._unproven:
-            return self._load(seq) if self._prove() else _EMPTY
+        if self._cursor_seq > self._shown_end and self.next_seq == self._mounted_seq:
+            return _EMPTY
         self.loaded_seq = self._cursor_seq - 1
         self.flags = self.buffer[at] & 0x70
         self.topic_at = at + _PREFIX
         self.topic_length = self.buffer[at + 1]
         self.payload_length = u32(self.buffer, at) >> 16
         return _OK
-
-    def _prove(self):
-        """The newest message that mount() found may be torn, and be gone at the next mount. So
-        before its number becomes visible, a later record marks it as used. True: it is marked."""
-        if self.next_seq == self._mounted_seq:  # nothing was stored since
-            size = -(-self.note_length - _OVERHEAD & -self._align)  # rounded up
-            if not Outbox._make_room(self, size):  # no policy may drop a message for it
-                return False
-            if self.append(b"", self.note, self.note_length, _STATE) != _OK:
-                return False
-        self._unproven = -1
-        return True
 
     def _search(self, seq):
         """As _find(), and gives up what flash has lost at the old end."""

@@ -8,7 +8,9 @@ formatted. Allocates as needed, and keeps nothing but the outbox's fields.
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
-from outpost.outbox_mount import MARK, find_marks, forget, mark_at, mount, program, write_copy
+from outpost.outbox_marks import MARK, find_marks, mark_at
+from outpost.outbox_mount import forget, mount
+from outpost.outbox_settle import number_span, program, write_copy
 
 _OK = const(0)
 _STORAGE = const(-5)
@@ -25,7 +27,7 @@ _DIGITS = b"0123456789abcdef"
 
 def make(outbox: "Outbox", stream, force, first_seq):
     """See Outbox.format()."""
-    _check_stream(stream)
+    _check(stream, first_seq)
     status = mount(outbox)
     if status == _STORAGE or (status != _BLANK and not force):
         return status if status == _STORAGE else _FOREIGN
@@ -33,7 +35,8 @@ def make(outbox: "Outbox", stream, force, first_seq):
     try:
         if status in (_OK, _GEOMETRY):
             # The new sector is newer than any other: the old outbox is valid until it is written.
-            block, sector_no = outbox._after(outbox._head), outbox._sector_no + 2 & _SEQ_MASK
+            block = outbox._after(outbox._head)
+            sector_no = outbox._sector_no + (outbox.blocks + 2) * number_span(outbox) & _SEQ_MASK
         elif status == _BLANK:
             _mark(outbox)
         else:
@@ -54,8 +57,10 @@ def make(outbox: "Outbox", stream, force, first_seq):
     return _OK if is_made else _STORAGE
 
 
-def _check_stream(stream):
+def _check(stream, first_seq):
     """No collector takes another one for a stream, so it would never confirm a message of it."""
+    if not 0 <= first_seq <= _SEQ_MASK:
+        raise ValueError("outbox: first_seq")
     if len(stream) != 8 or bytes(stream).strip(_DIGITS):
         raise ValueError("outbox: stream")
 

@@ -1,6 +1,6 @@
-"""Finds the messages in the flash, once per boot; it only reads. At the first append() it also
-settles what mount() could not be sure of. Unloaded after use (`memory.unload`); the fields are
-made in `sectors.py`, `ring.py` and `outbox.py`.
+"""Finds the messages in the flash, once per boot. It only reads: what it finds is a function of the
+flash alone, and finding it twice changes nothing. What it cannot be sure of, `outbox_settle.py`
+settles. Unloaded after use; the fields are made in `sectors.py`, `ring.py` and `outbox.py`.
 
 Allocates as needed, including 12 bytes per block, and keeps nothing but the outbox's fields.
 """
@@ -12,14 +12,13 @@ from struct import pack_into, unpack_from
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
-from outpost.memory import fill, u32
+from outpost.memory import u32
+from outpost.outbox_geometry import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
 
 _OK = const(0)
 _STORAGE = const(-5)
-_BLANK = const(-10)
-_FOREIGN = const(-11)
 _NEWER = const(-12)
-_GEOMETRY = const(-13)
+_SHORT_RECORDS = const(-15)
 
 _BLOCK_BYTES = const(4096)
 _VERSION = const(2)
@@ -28,6 +27,8 @@ _LENT_MAGIC = const(0x534F)  # "OS"
 _HEADER = const(32)
 _CRC_AT = const(28)
 _PREFIX = const(12)
+_CONFIRMED = const(0x42)  # see `outbox_settle.py`
+_OVERHEAD = const(16)
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
 
@@ -40,10 +41,6 @@ _LENT = const(-3)
 # How many numbers are skipped when a lost sector may have used them. A block has no room for as
 # many messages.
 _JUMP = const(254)
-
-# format() programs it before anything else, so that a region is known as half formatted.
-MARK = b"outpost: an outbox is made here\n"
-_MARKS = const(8)  # places for it
 
 
 def mount(outbox: "Outbox"):
@@ -61,11 +58,10 @@ def mount(outbox: "Outbox"):
         outbox.boot = (outbox.boot + 1) & 0xFFFF
         pack_into("<H", outbox._prefix, 10, outbox.boot)
         outbox._busy = False
-        _find_shelf(outbox)
     return status
 
 
-def _find_shelf(outbox: "Outbox"):
+def find_shelf(outbox: "Outbox"):
     """Without memory for the shelf, its messages that the ring still has are sent again."""
     outbox.aside = 0
     if outbox._shelf:
@@ -80,12 +76,16 @@ def _find_shelf(outbox: "Outbox"):
 def forget(outbox: "Outbox"):
     """Forget what an earlier mount found."""
     outbox._busy = outbox._has_header = True
-    outbox._ready = outbox._cursor_seq = outbox.loaded_seq = outbox._unproven = -1
+    outbox._ready = outbox._cursor_seq = outbox.loaded_seq = -1
+    outbox._shown_end = _SEQ_MASK
     outbox.stream = b""
     outbox.next_seq = outbox.oldest_seq = outbox.acked = outbox.boot = 0
     outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
     outbox._limit = _BLOCK_BYTES
-    if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes before
+    outbox._align = outbox._least_align
+    if outbox._may_be_longer:
+        outbox._may_be_longer = False
+    if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes
         outbox.refused = outbox.dropped = outbox.unreadable = 0
     if outbox._out or outbox._doubt or outbox._is_worn_out:
         outbox._out = outbox.lent = ()
@@ -99,16 +99,21 @@ def _find(outbox: "Outbox", marks):
     while status == _OK:
         head = _newest(outbox, marks)
         if head < 0:
-            return _blank_or_foreign(outbox)
+            from outpost.outbox_marks import blank_or_foreign
+
+            return blank_or_foreign(outbox)
         if not outbox._load_header(head) or u32(outbox.buffer, 4) != marks[3 * head]:
             marks[3 * head] = _JUNK  # it reads differently each time, so it is torn
             continue
         outbox._head, outbox._sector_no = head, marks[3 * head]
-        if 1 << (outbox.buffer[3] & 0xF) != outbox._align:
-            return _GEOMETRY
+        status = check_geometry(outbox)
+        if status:
+            return status
         records = _scan_head(outbox)
         if records or not _follows(outbox, marks):
             _find_ring(outbox, marks)
+            if holds_longer(outbox):
+                return _SHORT_RECORDS
             _note_doubts(outbox, marks, records)
             break
         marks[3 * head] = _JUNK  # torn in its first program: the sector before is still the head
@@ -123,26 +128,51 @@ def _read_headers(outbox: "Outbox", marks):
             marks[3 * block] = u32(outbox.buffer, 4)
             marks[3 * block + 1] = crc30(0, outbox.buffer, 8, 16)
             marks[3 * block + 2] = u32(outbox.buffer, 16)
+            if not outbox._may_be_longer and allows_longer(outbox):
+                outbox._may_be_longer = True
         elif not is_blank(outbox.buffer, 0, _HEADER):
             marks[3 * block] = _LENT if outbox._load_header(block, _LENT_MAGIC) else _JUNK
     return _OK
 
 
 def _newest(outbox: "Outbox", marks):
-    """Returns the block with the newest sector; -1: there is none."""
-    newest = -1
+    """Returns the block with the newest sector; -1: there is none. Of two blocks with that number,
+    which earlier firmware could write, the one that the ring reached later."""
+    newest, before = _highest(outbox, marks, -1), -1
+    if newest >= 0:
+        before = _highest(outbox, marks, newest)
     for block in range(outbox.blocks):
-        sector_no = marks[3 * block]
-        if sector_no >= 0:
-            if newest < 0 or (sector_no - marks[3 * newest]) & _SEQ_MASK < _HALF:
+        if before >= 0 and marks[3 * block] == marks[3 * newest]:
+            if (block - before) % outbox.blocks > (newest - before) % outbox.blocks:
                 newest = block
     return newest
 
 
+def _highest(outbox: "Outbox", marks, below):
+    """Returns the block with the highest number, or the highest one below that of `below`; -1:
+    there is none."""
+    found = -1
+    for block in range(outbox.blocks):
+        if marks[3 * block] < 0 or (below >= 0 and not _age(marks, below, block)):
+            continue
+        if found < 0 or _age(marks, found, block) >= _HALF:
+            found = block
+    return found
+
+
+def _age(marks, newer, block):
+    """Returns how much lower the number of `block` is; from _HALF on it is higher."""
+    return (marks[3 * newer] - marks[3 * block]) & _SEQ_MASK
+
+
 def _follows(outbox: "Outbox", marks):
-    """True when the sector before the head is there."""
-    before = (outbox._sector_no - 1) & _SEQ_MASK
-    return any(marks[at] == before for at in range(0, len(marks), 3))
+    """True when there is another sector of the head's stream."""
+    head = outbox._head
+    return any(
+        marks[3 * block] >= 0 and marks[3 * block + 1] == marks[3 * head + 1]
+        for block in range(outbox.blocks)
+        if block != head
+    )
 
 
 def _scan_head(outbox: "Outbox"):
@@ -151,7 +181,9 @@ def _scan_head(outbox: "Outbox"):
     head = outbox._tail = outbox._cursor_block = outbox._head
     outbox.stream, outbox._first_seq = unpack_from("<8sI", outbox.buffer, 8)
     outbox._salt = outbox._cursor_salt = u32(outbox.buffer, _CRC_AT)
-    state = unpack_from("<IHH", outbox.buffer, 20)
+    outbox.oldest_seq, outbox.acked, outbox.boot = unpack_from("<IHH", outbox.buffer, 20)
+    if outbox.buffer[7] & HAS_GEOMETRY:
+        outbox.boot = 0
     outbox._limit = _BLOCK_BYTES
     if outbox._load_copy(head, _MAGIC) and u32(outbox.buffer, _CRC_AT) == outbox._salt:
         outbox._limit = outbox._copy_at()
@@ -160,16 +192,7 @@ def _scan_head(outbox: "Outbox"):
     outbox._offset = outbox._cursor_offset = max(_HEADER, outbox._align)
     if outbox.damaged or outbox.sealed_torn:
         outbox.damaged = outbox.sealed_torn = 0
-    records = 0
-    at = outbox._next_record()
-    while at >= 0:
-        records += 1
-        if outbox._offset != outbox._cursor_offset - outbox._record_size:
-            outbox.damaged += 1
-        state = unpack_from("<IHH", outbox.buffer, at + 4)
-        outbox._offset = outbox._cursor_offset
-        at = outbox._next_record()
-    outbox.oldest_seq, outbox.acked, outbox.boot = state
+    records = _walk(outbox)
     outbox.next_seq = outbox._cursor_seq
     outbox._cursor_seq = -1
     if not outbox._rest_is_blank(head, outbox._offset):
@@ -182,9 +205,28 @@ def _scan_head(outbox: "Outbox"):
     return records
 
 
+def _walk(outbox: "Outbox"):
+    """Take the state of each record, and what the records protect. Returns their number."""
+    records, boot = 0, b""
+    # The first message that no record protects: of two records of one boot, the first is whole.
+    # Before such a pair, the last message of the sector before is in doubt as well.
+    outbox._shown_end = max(outbox._first_seq - 1, 0)
+    at = outbox._next_record()
+    while at >= 0:
+        records += 1
+        kind, last_boot = outbox.buffer[at], boot
+        boot = bytes(outbox.buffer[at + 10 : at + 12])
+        if kind == _CONFIRMED or boot == last_boot:
+            outbox._shown_end = outbox._cursor_seq - (kind & 1)
+        outbox.damaged += outbox._offset != outbox._cursor_offset - outbox._record_size
+        outbox.oldest_seq, outbox.acked, outbox.boot = unpack_from("<IHH", outbox.buffer, at + 4)
+        outbox._offset = outbox._cursor_offset
+        at = outbox._next_record()
+    return records
+
+
 def _is_flipped(outbox: "Outbox"):
-    """True when the bytes at _offset are a whole message in which one bit has flipped since, rather
-    than a torn one, or a state record."""
+    """True when a whole message is at _offset in which one bit has flipped since."""
     buf = outbox.buffer
     at = outbox._read(outbox._head, outbox._offset)
     salt = outbox._salt ^ outbox.next_seq
@@ -212,26 +254,22 @@ def _is_flipped(outbox: "Outbox"):
 
 
 def _find_ring(outbox: "Outbox", marks):
-    """Go back from the head, block by block, to the sector that holds the oldest message, and
-    further to find out which blocks the ring left out."""
+    """Go back from the head to the sector that holds the oldest message, and further to find out
+    which blocks the ring left out."""
     first = outbox._first_seq
-    stream = crc30(0, outbox.stream, 0, 8)
+    _mark_order(outbox, marks)
     age, passed = 0, []  # of the sector found last; the blocks passed since
     for distance in range(1, outbox.blocks):
         block = (outbox._head - distance) % outbox.blocks
-        number = marks[3 * block]
-        its_age = (outbox._sector_no - number) & _SEQ_MASK
-        missing = its_age - age - 1
-        if number == _LENT:
+        its_age = (outbox._sector_no - marks[3 * block]) & _SEQ_MASK
+        if marks[3 * block] == _LENT:
             outbox.lent += (block,)
-        elif number < 0 or marks[3 * block + 1] != stream:
+        elif marks[3 * block] < 0 or marks[3 * block + 1] < 0:
             passed.append(block)
-        elif its_age > distance:  # the last round did not use it
-            _leave_out(outbox, (block,))
-        elif not 0 <= missing <= len(passed):
-            passed.append(block)
+        elif not age < its_age <= marks[3 * block + 1]:
+            _leave_out(outbox, (block,))  # an older sector is nearer than a newer one
         else:
-            _choose_left_out(outbox, marks, passed, len(passed) - missing)
+            _choose_left_out(outbox, marks, passed, len(passed) - (its_age - age - 1))
             age, passed = its_age, []
             if first > outbox.oldest_seq:
                 outbox._tail, first = block, marks[3 * block + 2]
@@ -242,12 +280,27 @@ def _find_ring(outbox: "Outbox", marks):
     outbox._saved_oldest, outbox._saved_acked = outbox.oldest_seq, outbox.acked
 
 
+def _mark_order(outbox: "Outbox", marks):
+    """Replace the CRC of each stream by the least age of the sectors that are further from the
+    head: in the order of the ring, a sector is not older than these. -1: the block holds no message
+    of the stream that is older than the head's."""
+    stream, head = marks[3 * outbox._head + 1], outbox._head
+    youngest = _HALF - 1
+    for distance in range(outbox.blocks - 1, 0, -1):
+        at = 3 * ((head - distance) % outbox.blocks)
+        is_older = marks[at] >= 0 and marks[at + 1] == stream
+        is_older = is_older and marks[at + 2] < outbox._first_seq
+        marks[at + 1] = youngest if is_older else -1
+        if is_older:
+            youngest = min(youngest, (outbox._sector_no - marks[at]) & _SEQ_MASK)
+
+
 def _choose_left_out(outbox: "Outbox", marks, passed, count):
-    """`count` of the blocks between two sectors were left out: at least those that still have
-    another header, and none that is erased."""
+    """At least `count` of the blocks between two sectors were left out: first those that still have
+    a header, and none that is erased."""
     out = [block for block in passed if marks[3 * block] >= 0]
-    out += [block for block in passed if marks[3 * block] == _JUNK][: max(0, count - len(out))]
-    _leave_out(outbox, tuple(out))
+    out += [block for block in passed if marks[3 * block] == _JUNK]
+    _leave_out(outbox, tuple(out[: max(0, count)]))
 
 
 def _leave_out(outbox: "Outbox", blocks):
@@ -258,104 +311,45 @@ def _leave_out(outbox: "Outbox", blocks):
 
 def _note_doubts(outbox: "Outbox", marks, records):
     """Note what the first append() must settle, and what load() must not return before that."""
-    if outbox.oldest_seq < outbox.next_seq:
-        outbox._unproven = outbox.next_seq
-    following = outbox._after(outbox._head)
-    if marks[3 * following] == _JUNK:
-        outbox._doubt = 1
-        if outbox._offset + outbox.record_bytes > outbox._limit:
-            _jump(outbox, following)
+    block = following = outbox._after(outbox._head)
+    while block != outbox._head and block != outbox._tail:
+        if marks[3 * block] == _JUNK:
+            outbox._doubt |= 1
+        block = outbox._after(block)
+    if outbox._offset + outbox.record_bytes > outbox._limit:
+        _pass_over(outbox, marks, following)
     if records < 2 and outbox._limit == _BLOCK_BYTES:
         outbox._doubt |= 2
+    if outbox._shown_end >= outbox.next_seq or outbox.oldest_seq == outbox.next_seq:
+        outbox._shown_end = _SEQ_MASK
     outbox._mounted_seq = outbox.next_seq
     outbox._limit = -outbox._limit
 
 
-def _jump(outbox: "Outbox", following):
-    """The block after the head is neither erased nor an old sector. It holds more than a torn first
-    record: a torn erase, or a newer sector that was lost. Skip the numbers that this sector may
-    have used."""
-    if outbox._rest_is_blank(following, min(_BLOCK_BYTES, len(outbox.buffer))):
+def _pass_over(outbox: "Outbox", marks, following):
+    """The head has no room. Pass over the numbers of what another mount may have shown, and this
+    one cannot read: a newer sector in the block after the head, or the torn end of a full ring."""
+    if marks[3 * following] == _JUNK:
+        if _is_first_record(outbox, following):
+            return
+        outbox._doubt |= 4
+    elif not outbox.sealed_torn or following != outbox._tail or following == outbox._head:
         return
+    else:
+        outbox._doubt |= 8
     is_empty = outbox.oldest_seq == outbox.next_seq
     outbox.next_seq = min(outbox.next_seq + _JUMP, _SEQ_MASK)
     outbox._offset = _BLOCK_BYTES
-    outbox._doubt |= 4
     if is_empty:
         outbox.oldest_seq = outbox.next_seq
 
 
-def settle(outbox: "Outbox"):
-    """See Outbox._resume(): make sure of the head, or append nothing more to it."""
-    is_sure = outbox._rest_is_blank(outbox._head, outbox._offset)
-    if is_sure and outbox._offset < _BLOCK_BYTES:
-        if outbox._doubt & 2:  # before any erase: it may be the only header of the ring
-            is_sure = write_copy(outbox)
-        following = outbox._after(outbox._head)
-        if is_sure and outbox._doubt & 1 and outbox._ready != following:
-            is_sure = outbox._clear(following) or following in outbox._out
-    if not is_sure:
-        outbox._offset = _BLOCK_BYTES
-
-
-def write_copy(outbox: "Outbox"):
-    """Copy the head's header to the end of its sector. True when it reads back."""
-    at = outbox._copy_at()
-    outbox._read(outbox._head, 0)
-    if outbox._offset > at or not outbox._is_header(_MAGIC):
+def _is_first_record(outbox: "Outbox", block):
+    """True when a block that is neither erased nor an old sector holds no more than a torn first
+    record, after which there was room to make sure of it. Otherwise it is torn in its erase, or a
+    newer sector that was lost."""
+    align = outbox._align
+    proof = -(-_OVERHEAD - len(outbox.note) & -align) - (-_OVERHEAD & -align)
+    if max(_HEADER, align) - (-outbox.record_bytes & -align) + proof > outbox._copy_at():
         return False
-    if u32(outbox.buffer, _CRC_AT) != outbox._salt:
-        return False
-    header = bytes(outbox.buffer[:_HEADER])
-    program(outbox, outbox._head, at, header)
-    if not outbox._load_copy(outbox._head, _MAGIC) or outbox.buffer[:_HEADER] != header:
-        outbox.storage_errors += 1
-        return False
-    outbox._limit = -at
-    return True
-
-
-def program(outbox: "Outbox", block, at, data):
-    """Program data at `at`. The bytes before and after it in its pages stay erased."""
-    page = at - at % outbox._page
-    end = -(-(at + len(data) - page) // outbox._page)  # pages
-    fill(outbox.buffer, end * outbox._page)
-    outbox.buffer[at - page : at - page + len(data)] = data
-    outbox.loaded_seq = -1
-    outbox._raw.writeblocks(outbox._place[block], outbox._views[end], page)
-
-
-def mark_at(outbox: "Outbox", place):
-    """Returns the offset of this place in the last block."""
-    return _BLOCK_BYTES - place * max(_HEADER, outbox._align) - _HEADER
-
-
-def find_marks(outbox: "Outbox"):
-    """Returns (marks, the first free place for one; -1: none, or something else is there)."""
-    count, free = 0, -1
-    for place in range(_MARKS):
-        at = outbox._read(outbox.blocks - 1, mark_at(outbox, place))
-        there = bytes(outbox.buffer[at : at + _HEADER])
-        if is_blank(there, 0, _HEADER):
-            free = place if free < 0 else free
-        elif there == MARK:
-            count += 1
-        elif sum([bin(there[i] & MARK[i] ^ MARK[i]).count("1") for i in range(_HEADER)]) > 8:
-            return 0, -1  # a torn mark has nearly all the bits that are 1 in the mark
-    return count, free
-
-
-def _blank_or_foreign(outbox: "Outbox"):
-    """BLANK also for what a cut leaves of format(): a mark, torn or not, and the first header torn;
-    or, after a second mark, the first block in any state."""
-    count, free = find_marks(outbox)
-    for block in range(outbox.blocks):
-        start, end = 0, _BLOCK_BYTES
-        if not block and count:
-            start = _HEADER if count == 1 else end
-        if block == outbox.blocks - 1 and free > 0:
-            end = mark_at(outbox, free - 1)
-        outbox._head, outbox._limit = block, end  # _rest_is_blank() looks up to there
-        if not outbox._rest_is_blank(block, start):
-            return _FOREIGN
-    return _BLANK
+    return outbox._rest_is_blank(block, min(_BLOCK_BYTES, len(outbox.buffer)))

@@ -13,6 +13,7 @@ _BLOCK_BYTES = const(4096)
 _HEADER = const(32)
 _BLOCK_COUNT = const(4)
 _BLOCK_SIZE = const(5)
+_MOST_BLOCKS = const(4096)
 _FIELDS = const(60)  # one more than 59 places hold
 
 
@@ -41,12 +42,23 @@ def buffer_bytes(device, record_bytes, align, page_bytes):
     # A divisor of a power of two is one itself.
     if not 4 <= align <= 256 or page_bytes < 4 or _BLOCK_BYTES % page_bytes or page_bytes % align:
         raise ValueError("outbox: align, page_bytes")
-    if device.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES or device.ioctl(_BLOCK_COUNT, 0) < 2:
+    if device.ioctl(_BLOCK_SIZE, 0) != _BLOCK_BYTES:
+        raise ValueError("outbox: device")
+    if not 2 <= device.ioctl(_BLOCK_COUNT, 0) <= _MOST_BLOCKS:
         raise ValueError("outbox: device")
     first_at = max(_HEADER, align)
     if not 64 <= record_bytes <= _BLOCK_BYTES - first_at:
         raise ValueError("outbox: record_bytes")
     return -(-(max(first_at, page_bytes - align) + record_bytes) // page_bytes) * page_bytes
+
+
+def geometry(blocks, record_bytes):
+    """Returns what a sector's header tells of it: blocks - 1, and bits 12 to 14: the least power of
+    two times 64 that holds the largest record."""
+    size = 0
+    while 64 << size < record_bytes:
+        size += 1
+    return blocks - 1 | size << 12
 
 
 def views(buffer, page_bytes):

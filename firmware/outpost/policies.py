@@ -31,7 +31,7 @@ class DropOldest(Outbox):
     """When full, drops the messages of the oldest sector (39 messages of 88 bytes)."""
 
     def _make_room(self, size):
-        while not Outbox._make_room(self, size):
+        while not self._has_room(size):
             if not self._drop_sector():
                 return False
         return True
@@ -87,7 +87,7 @@ class NewestPerTopic(Outbox):
     def mount(self):
         """As Outbox.mount(), then finds the newest message of each topic."""
         status = Outbox.mount(self)
-        unproven, self._unproven = self._unproven, -1  # nothing is returned to the caller yet
+        end, self._shown_end = self._shown_end, _SEQ_MASK  # nothing is returned to the caller yet
         self._known = seq = 0
         self._stuck[0] = -1
         while status == _OK and self.load(seq) == _OK:
@@ -96,8 +96,8 @@ class NewestPerTopic(Outbox):
         if status == _OK and self._cursor_seq < 0:  # not all was read: the driver raised
             self._busy = True
             status = _STORAGE
-        self._unproven = unproven
-        self.loaded_seq = -1  # so that load() proves it
+        self._shown_end = end
+        self.loaded_seq = -1
         return status
 
     def _put(self, first):
@@ -136,11 +136,12 @@ class NewestPerTopic(Outbox):
         """Each time a spare block was opened, drop the oldest sector's messages, or write them
         again."""
         rounds = self.blocks
-        while not Outbox._make_room(self, size) or not self._has_spare():
+        while not self._has_room(size) or not self._has_spare():
             if self._is_stuck(rounds) or _SEQ_MASK - self.next_seq <= self._known:
                 return False
             rounds -= 1
-            self._rescue()
+            if not self._rescue():
+                return False
         return True
 
     def _is_stuck(self, rounds):
@@ -164,7 +165,8 @@ class NewestPerTopic(Outbox):
         return self.blocks - len(self._out) < 4 or self._is_free(self._after(block))
 
     def _rescue(self):
-        """Empty the oldest sector."""
+        """Empty the oldest sector. False: a message that must be kept found no room."""
+        is_done = True
         self._new_topic = self._topic
         self._new_payload = self._payload
         self._enter(self._tail)
@@ -172,20 +174,29 @@ class NewestPerTopic(Outbox):
         while at >= 0:
             seq = self._cursor_seq - 1
             if self.buffer[at] & _MESSAGE and seq >= self.oldest_seq:
+                if not self._keep_or_drop(at, seq):
+                    is_done = False
+                    break
                 self.unreadable += seq - self.oldest_seq
-                self._keep_or_drop(at, seq)
                 self.discard_through(seq)
             at = self._next_record()
         self._topic = self._new_topic
         self._payload = self._new_payload
-        self._search(self.oldest_seq)  # give up what the flash lost at the sector's end
+        if is_done:
+            self._search(self.oldest_seq)  # give up what the flash lost at the sector's end
+        self._cursor_seq = -1
+        return is_done
 
     def _keep_or_drop(self, at, seq):
+        """False: it must be kept, and there is no room for it."""
         slot = self._slot(self._crc_of_topic(at))
-        if slot < 0 or self._newest[slot] != seq or not self._write_again(at):
+        if slot < 0 or self._newest[slot] != seq:
             self.dropped += 1
-        else:
+        elif self._write_again(at):
             self._newest[slot] = self.next_seq - 1
+        else:
+            return False
+        return True
 
     def _write_again(self, at):
         """Append the message at `at` in the buffer again. False: there is no room for it."""
@@ -197,7 +208,7 @@ class NewestPerTopic(Outbox):
         length = first >> 16
         copy(self._payload, 0, self.buffer, at, length)
         length = -(-length - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # of the record
-        while Outbox._make_room(self, length):
+        while self._has_room(length):
             if self._write_record(first, length):
                 self.next_seq += 1
                 return True

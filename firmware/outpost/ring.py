@@ -4,10 +4,10 @@
              | free | tail |      | bad  |      | head | free | lent |
     sector_no   ->    17     18            19     20     ->
 
-From tail to head, each sector's number is one more than that of the sector before. A block that
-takes no erase or no program is left out, and so is one that is lent (`shelf.py`): the ring goes on
-in the next one. Must not know what is in a record (`sectors.py`), nor which messages are released
-(`outbox.py`).
+From tail to head the numbers of the sectors rise, by one unless a sector could not be opened: a
+number is never written twice. A block that takes no erase or no program is left out, and so is one
+that is lent (`shelf.py`): the ring goes on in the next one. Must not know what is in a record
+(`sectors.py`), nor which messages are released (`outbox.py`).
 
 Allocation: construction; when a block is left out or lent.
 """
@@ -32,9 +32,10 @@ class Ring(Sectors):
     lent = ()  # of these, the blocks that mount() found lent: see `shelf.py`
     _is_worn_out = False  # fewer than two blocks work: nothing is stored
     _failed_block = -1  # the block in which a sector could not be opened, once
-    # What mount() could not be sure of, bit by bit. 1: the block after the head may hold a torn
-    # sector; 2: the head's header may be torn, and read differently later; 4: because of that block
-    # numbers were skipped, so it stays until a sector has the new ones.
+    # What mount() could not be sure of, bit by bit. 1: a free block may hold a torn sector; 2: the
+    # head's header may be torn, and read differently later; 4: because of the block after the head
+    # numbers were skipped, so it stays until a sector has the new ones; 8: they were because of
+    # the head's torn end.
     _doubt = 0
 
     def __init__(self, device, record_bytes, align, page_bytes):
@@ -46,6 +47,10 @@ class Ring(Sectors):
     # --- The next block ---
 
     def _make_room(self, size):
+        """As _has_room(). A policy may drop messages for it."""
+        return self._has_room(size)
+
+    def _has_room(self, size):
         """True when the head has room for `size` bytes, in a fresh sector if need be; False when
         the ring is full."""
         if self._limit < 0:
@@ -56,10 +61,10 @@ class Ring(Sectors):
         """Before the first record since mount(): check again that its place is erased."""
         if self._doubt:
             try:
-                from outpost import outbox_mount
+                from outpost import outbox_settle
 
-                outbox_mount.settle(self)
-                unload("outpost.outbox_mount")
+                outbox_settle.settle(self)
+                unload("outpost.outbox_settle")
             except MemoryError:
                 self._offset = _BLOCK_BYTES  # a fresh sector does as well
             self._doubt = 0
@@ -80,7 +85,7 @@ class Ring(Sectors):
             self._cursor_seq = -1
         if self.oldest_seq == self.next_seq:
             self._tail = block
-        self._sector_no = (self._sector_no + self._has_header) & _SEQ_MASK
+        self._sector_no = (self._sector_no + 1) & _SEQ_MASK  # also if the last one did not open
         self._head = block
         self._first_seq = self.next_seq
         self._has_header = False  # it is programmed together with the first record

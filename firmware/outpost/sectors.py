@@ -3,7 +3,7 @@ programs.
 
     sector  header 32 B | record | record | ... | erased | a copy of the header, or erased
     header  "OB" version align_log2 | sector_no:4 | stream:8 | first_seq:4 | oldest:4 | acked:2 |
-            boot:2 | crc:4
+            geometry:2 | crc:4
     record  kind:1 topic_length:1 payload_length:2 | oldest:4 | acked:2 | boot:2 | topic | payload |
             crc:4 | 0xFF..align
 
@@ -29,6 +29,7 @@ _BLOCK_BYTES = const(4096)
 _HEADER = const(32)
 _HEADER_CRC_AT = const(28)
 _MAGIC = const(0x424F)  # "OB"
+_HAS_GEOMETRY = const(0x40)  # above the sector number: the field has the geometry, not a boot count
 _MOST_LOST = const(7)  # messages at one place
 _PREFIX = const(12)
 _OVERHEAD = const(16)  # the prefix, and the CRC
@@ -89,7 +90,9 @@ class Sectors:
         self._device = device
         self.blocks = device.ioctl(_BLOCK_COUNT, 0)  # erase blocks of 4,096 bytes
         self.record_bytes = record_bytes  # the largest record: topic + payload + 16
-        self._align = align  # a record starts on a multiple of this, in bytes
+        # A record starts on a multiple of this, in bytes: `align`, or what mount() found.
+        self._align = self._least_align = align
+        self._geometry = outbox_setup.geometry(self.blocks, record_bytes)
         self._page = page_bytes  # programs and reads are multiples of this, in bytes
         # The record that is being written, or was written last:
         self._prefix = bytearray(_OVERHEAD)  # what precedes its topic; its CRC
@@ -138,10 +141,12 @@ class Sectors:
         self._read(block, 0)
         if self._is_header(magic):
             return True
-        if is_blank(self.buffer, 0, _HEADER):
-            return False
-        if not self._mend_header(magic) and not self._load_copy(block, magic):
-            self.buffer[0] = 0  # so that it does not look erased, whatever the copy's place has
+        blank = is_blank(self.buffer, 0, _HEADER)
+        if (blank or not self._mend_header(magic)) and not self._load_copy(block, magic):
+            if blank:
+                fill(self.buffer, _HEADER)
+            else:
+                self.buffer[0] = 0  # so that it does not look erased
             return False
         if self._mended_block != block:
             self._mended_block = block
@@ -232,9 +237,10 @@ class Sectors:
         """Write the head sector's header to the start of the buffer."""
         buf = self.buffer
         pack_into("<HBBI8s", buf, 0, _MAGIC, _FORMAT_VERSION, 0, self._sector_no, self.stream)
+        buf[7] |= _HAS_GEOMETRY
         while 1 << buf[3] < self._align:
             buf[3] += 1
-        pack_into("<IIHH", buf, 16, self._first_seq, self.oldest_seq, self.acked, self.boot)
+        pack_into("<IIHH", buf, 16, self._first_seq, self.oldest_seq, self.acked, self._geometry)
         self._salt = crc30(0, buf, 0, _HEADER_CRC_AT)
         pack_into("<I", buf, _HEADER_CRC_AT, self._salt)
 

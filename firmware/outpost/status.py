@@ -27,9 +27,13 @@ BLANK = const(-10)  # mount: the region is erased; format() makes it an outbox
 # mount: neither blank nor an outbox; format(force=True) destroys what is there
 FOREIGN = const(-11)
 NEWER = const(-12)  # mount: written by a newer format version; update the firmware
-GEOMETRY = const(-13)  # mount: formatted with another `align`; mount it with that one
+GEOMETRY = const(-13)  # mount: formatted with a smaller `align`; mount it with that one
 # publish: MQTT 5, the server takes no RETAIN (session.server[0x25] is 0)
 BAD_RETAIN = const(-14)
+# mount: it holds a message that is longer than record_bytes: mount it with a greater one
+SHORT_RECORDS = const(-15)
+# mount: the device has fewer blocks than when it was written: give it all of them
+SHORT_DEVICE = const(-16)
 # last_error: the server sent what MQTT does not allow; the connection was closed
 PROTOCOL_ERROR = const(-20)
 REFUSED = const(-21)  # last_error: CONNACK refused; return_code says why (1..5)

@@ -35,6 +35,7 @@ if sys.implementation.name == "cpython":
         outbox,
         outbox_format,
         outbox_mount,
+        outbox_settle,
         policies,
         portable,
         ring,
@@ -42,7 +43,8 @@ if sys.implementation.name == "cpython":
     )
 
     _MODULES = (
-        checksum, memory, outbox, outbox_format, outbox_mount, policies, portable, ring, sectors,
+        checksum, memory, outbox, outbox_format, outbox_mount, outbox_settle, policies, portable,
+        ring, sectors,
     )  # fmt: skip
     for module in _MODULES:
         for function in (crc30, fill, is_blank, unload):

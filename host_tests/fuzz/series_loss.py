@@ -123,7 +123,7 @@ class SeriesModel:
         found, duplicates, last = {}, 0, -1
         for seq, payload in contents(outbox).items():
             places = places_in(payload, seq)
-            self._check_shown(seq, places, seq == outbox._unproven - 1)
+            self._check_shown(seq, places, seq >= outbox._shown_end)
             for place in places:
                 known = place in self.kept or place in self.maybe or place in self.released
                 require(known, "invented", "place %d in message %d", place, seq)

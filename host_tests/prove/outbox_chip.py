@@ -21,7 +21,8 @@ class Chip:
     """The block device of the outbox.
 
     bad: the fault of a block: "deaf" (ignores programs and erases silently), "refusing" (its
-    programs and erases raise OSError), "stuck" (a few cells stay 0 permanently).
+    programs and erases raise OSError), "stuck" (a few cells stay 0 permanently), "high" (the cell
+    of the block in `cell`, (byte, bit), stays 1: it takes no program).
     on_operation(is_erase, block, offset, data) is called before each program and erase.
     fail_call: the call to the driver, counted from now on, that raises OSError; 0: none.
     fail_way: "before" it did anything, "after" it did everything, or a way of cutting: half done.
@@ -35,6 +36,7 @@ class Chip:
         self.data = list(data) if data else [self.erased] * blocks
         self.other = [None] * blocks
         self.bad = [None] * blocks
+        self.cell = {}
         self.view = 0
         self.random = Noise(1)
         self.on_operation = None
@@ -46,7 +48,7 @@ class Chip:
 
     def copy(self):
         twin = Chip(self.blocks, self.unit_bytes, self.block_bytes, self.data)
-        twin.other, twin.bad = self.other[:], self.bad[:]
+        twin.other, twin.bad, twin.cell = self.other[:], self.bad[:], dict(self.cell)
         twin.view = self.view
         return twin
 
@@ -131,6 +133,7 @@ class Chip:
         bad = self.bad[block]
         if bad == "deaf" or bad == "refusing":
             return
+        before = self.data[block]
         end = offset + len(data)
         for face in (self.data, self.other):
             old = face[block]
@@ -141,6 +144,15 @@ class Chip:
             self.other[block] = None
         if bad == "stuck":
             self.data[block] = _and(self.data[block], self._stuck_cells())
+        if bad == "high":
+            self._keep_cell(block, before)
+
+    def _keep_cell(self, block, before):
+        """The cell of the block that takes no program is as it was, unless it was erased."""
+        at, bit = self.cell.get(block, (26, 1))
+        data = self.data[block]
+        cell = data[at] | before[at] & 1 << bit
+        self.data[block] = data[:at] + bytes((cell,)) + data[at + 1 :]
 
     def _stuck_cells(self):
         return (b"\xff" * 5 + b"\xef" + b"\xff" * 14 + b"\xfe" + b"\xff" * self.block_bytes)[
@@ -169,6 +181,8 @@ class Chip:
             self.other[block] = other if other != self.data[block] else None
         else:
             self.other[block] = None
+        if self.bad[block] == "high":
+            self._keep_cell(block, old)
 
     def _check(self, block, offset, length):
         if not 0 <= block < self.blocks or offset < 0 or offset + length > self.block_bytes:
@@ -373,6 +387,16 @@ def _unstable_some(cut):
     return cut.some(cut.random.mask(cut.size)), cut.some(cut.random.mask(cut.size))
 
 
+def _weak_cell(cut):
+    """All is done, but one cell later reads as before."""
+    changed = cut.old ^ cut.target
+    start = cut.random.below(8 * cut.size)
+    above = changed >> start
+    if not above:
+        above, start = changed, 0
+    return cut.target, cut.target ^ (above & -above) << start
+
+
 def _unstable_zeros(cut):
     return cut.old, 0
 
@@ -393,6 +417,7 @@ _BOTH = {
     "unstable, half": _unstable_half,
     "unstable, later": _unstable_later,
     "unstable, some": _unstable_some,
+    "a weak cell": _weak_cell,
 }
 PROGRAM_WAYS = {
     "4 bytes": _bytes_done(4),

@@ -121,9 +121,7 @@ class Promise:
             return False  # the driver's error, reported as EMPTY
         expected = min([one for one in self.held if one >= seq], default=-1)
         if status:
-            # The newest message that mount() found is held back while the ring is full.
-            held_back = expected == getattr(outbox, "_unproven", -1) - 1
-            require(expected < 0 or held_back, "kept", "load(%d) returns %d", seq, status)
+            require(expected < 0, "kept", "load(%d) returns %d", seq, status)
             return False
         found, payload = outbox.loaded_seq, self.payload_of(outbox)
         known = self.held.get(found) == payload or self.unsaved.get(found) == payload
@@ -249,8 +247,8 @@ def contents(outbox, payload_of=payload_of):
 
     Reads only: does not settle first what mount() is unsure of, as load() would.
     """
-    unproven = getattr(outbox, "_unproven", -1)
-    outbox._unproven = -1
+    end = getattr(outbox, "_shown_end", LAST_SEQ)
+    outbox._shown_end = LAST_SEQ
     found, last = {}, -1
     while outbox.load(last + 1) == 0:
         seq = outbox.loaded_seq
@@ -259,7 +257,7 @@ def contents(outbox, payload_of=payload_of):
         distance = seq - outbox.oldest_seq
         if distance >= 0 and not (outbox.acked << 1) >> distance & 1:
             found[seq] = payload_of(outbox)
-    outbox._unproven = unproven
+    outbox._shown_end = end
     return found
 
 

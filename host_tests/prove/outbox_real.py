@@ -20,14 +20,15 @@ import paths
 
 # In the order of their imports.
 NAMES = (
-    "portable_series", "outbox_setup", "sectors", "outbox_mount", "outbox_format", "ring",
-    "outbox", "policies", "state_note", "series_outbox", "series",
+    "portable_series", "outbox_setup", "sectors", "outbox_settle", "outbox_geometry",
+    "outbox_marks", "outbox_mount", "outbox_format", "ring", "outbox", "policies", "state_note",
+    "series_outbox", "series",
 )  # fmt: skip
 SERIES = ("portable_series", "series_outbox", "series")
 
 
 def modules() -> tuple[str, ...]:
-    return (*NAMES, "shelf")
+    return (*NAMES, "shelf_block", "shelf")
 
 
 def crc30(seed: int, buf: bytearray, at: int, end: int) -> int:

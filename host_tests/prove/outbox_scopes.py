@@ -10,7 +10,7 @@ from outbox_chip import ERASE_WAYS, PROGRAM_WAYS
 from outbox_states import Folding
 
 # Ways that differ each time, or with the value of a CRC: for the hunts only.
-_DRAWN = ("any prefix", "any hole", "all but a bit", "all but a byte")
+_DRAWN = ("any prefix", "any hole", "all but a bit", "all but a byte", "a weak cell")
 
 
 def _stable(ways: dict) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ FIELDS = {
     "next_seq": "seq", "oldest_seq": "seq", "_first_seq": "seq", "_saved_oldest": "seq",
     "_sector_no": "sector",
     "_head": "block", "_tail": "block", "_ready": "block",
-    "_limit": "plain", "_is_worn_out": "plain", "_doubt": "plain", "_unproven": "number",
+    "_limit": "plain", "_is_worn_out": "plain", "_doubt": "plain", "_shown_end": "number",
     "_failed_block": "place", "_out": "places", "lent": "places", "left_out": "drop",
     "mended": "drop", "_mended_block": "drop",
     "acked": "plain", "_offset": "plain", "_has_header": "plain", "_busy": "plain",
@@ -41,6 +41,7 @@ FIELDS = {
     "damaged": "drop", "sealed_torn": "drop", "erases": "drop", "storage_errors": "drop",
     "_views": "fixed", "_raw": "fixed", "_place": "fixed", "_device": "fixed", "blocks": "fixed",
     "record_bytes": "fixed", "_align": "fixed", "_page": "fixed",
+    "_least_align": "fixed", "_geometry": "fixed", "_may_be_longer": "drop",
     "aside": "fixed", "_shelf": "fixed",  # no scope sets a message aside
     # Fields of an outbox that holds series; `series_states.py` adds them to the key.
     "_is_marked": "plain", "_gather": "fixed", "_owner": "drop", "_record_at": "drop",
@@ -96,7 +97,8 @@ def pieces_of(offset: int, data: bytes, before: tuple, seq: int, content: Any = 
 
 
 def _u32(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 4], "little")
+    """The low 30 bits, as the firmware reads them."""
+    return int.from_bytes(data[at : at + 4], "little") & 0x3FFFFFFF
 
 
 def _u16(data: bytes, at: int) -> int:
@@ -212,8 +214,6 @@ class Ram:
         o = self.outbox
         found = [o.next_seq, o.oldest_seq, o._first_seq, o._saved_oldest]
         found += [o.loaded_seq, o._cursor_seq, o._cursor_end]
-        if getattr(o, "_unproven", -1) > o.oldest_seq:
-            found.append(o._unproven)
         return [number for number in found if number >= 0]
 
     def key(self, sector: int, turn: int) -> tuple:
@@ -237,9 +237,8 @@ class Ram:
             found.append(rel[o._cursor_end] if o._cursor_end >= 0 else None)
         else:
             found.append(None)
-        if "_unproven" in self.names:
-            is_proven = o._unproven <= o.oldest_seq  # none, or a message that was released
-            found.append(None if is_proven else (rel[o._unproven], o.next_seq > o._mounted_seq))
+        if "_shown_end" in self.names:
+            found.append(o._shown_end < 0x3FFFFFFF)
             found += [
                 place(o._failed_block),
                 sorted(map(place, o._out)),

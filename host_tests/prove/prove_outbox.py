@@ -74,6 +74,7 @@ class Explorer:
         self.forms: dict[bytes, list[bytes]] = {}
         self.found: dict[bytes, str] | None = None  # what the present expansion reached, and how
         self.operations: list[tuple] = []
+        self.pending: list[tuple[str, list]] = []  # operations of mounts, to be cut
         self.origin = b""
         self.seen_off: set[bytes] = set()
 
@@ -275,7 +276,12 @@ class Explorer:
         ]
 
     def _cut_all(self, name: str, operations: list, promise: Any) -> None:
-        """Cut each of the operations, in each way."""
+        """Cut each of the operations, and then those of the mounts that follow, in each way."""
+        self._cut_each(name, operations, promise)
+        while self.pending:
+            self._cut_each(*self.pending.pop(), None)
+
+    def _cut_each(self, name: str, operations: list, promise: Any) -> None:
         for number, (cut, chip, then, note) in enumerate(operations):
             is_erase = cut[0]
             ways = self.scope.erase_ways if is_erase else self.scope.program_ways
@@ -313,12 +319,14 @@ class Explorer:
                 self.promise.extra = (0, 0)
             elif status != 0:
                 raise Violation("mounts", f"status {status}")
-            self.operations = []
+            operations, self.operations = self.operations, []
             self.chip.view = after
             ram = self.ram.snapshot()
             self.promise.check(self.outbox, self.chip.is_settled())
             self.ram.restore(ram)
             self._reached(name)
+            if operations:
+                self.pending.append((f"{name}, mount", operations))
         except Violation as fault:
             self._report(fault, name)
         except OSError:

@@ -244,7 +244,9 @@ class TestFlashUse(unittest.TestCase):
         flash, _ = fresh(blocks=4)
         erases = flash.erases
         for wake in range(200):
-            outbox = again(flash)
+            outbox = Outbox(flash)
+            outbox.settles_later = True
+            self.assertEqual(outbox.mount(), status.OK)
             outbox.discard_through(wake - 20)
             self.assertEqual(outbox.append(b"sensors/board-1/readings", bytes(64), 64), status.OK)
         self.assertEqual(flash.erases - erases, 200 // 39)
@@ -506,8 +508,26 @@ class TestForeignRegions(unittest.TestCase):
     def test_blank_foreign_newer_and_other_alignment_are_told_apart(self):
         self.assertEqual(Outbox(flash_in_ram(2)).mount(), status.BLANK)
         self.assertEqual(Outbox(flash_in_ram(2, image=b"littlefs" * 1024)).mount(), status.FOREIGN)
-        flash, _ = fresh(align=32)
-        self.assertEqual(Outbox(flash, align=4).mount(), status.GEOMETRY)
+        flash, _ = fresh(align=4)
+        self.assertEqual(Outbox(flash, align=32).mount(), status.GEOMETRY)
+
+    def test_one_of_a_greater_alignment_is_read_and_continued(self):
+        for record_bytes, answer in ((512, status.OK), (516, status.GEOMETRY)):
+            flash, outbox = fresh(align=256)
+            fill(outbox, 30)
+            outbox.discard_through(2)
+            outbox.save_state()
+            outbox = Outbox(flash, record_bytes, align=4)
+            self.assertEqual(outbox.mount(), answer)
+            if answer == status.OK:
+                self.assertEqual([seq for seq, _ in everything(outbox)], list(range(3, 30)))
+                fill(outbox, 10)
+                self.assertEqual(outbox._offset % 256, 0)
+                again = Outbox(flash, align=256)
+                self.assertEqual((again.mount(), again.next_seq), (status.OK, 40))
+                self.assertEqual(outbox.format(b"89abcdef", True), status.OK)
+                fill(outbox, 1, 40)
+                self.assertTrue(outbox._offset < 256)
 
     def test_a_newer_version_is_not_touched(self):
         from outpost.checksum import crc30

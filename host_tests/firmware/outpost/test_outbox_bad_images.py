@@ -103,14 +103,34 @@ class TestBadImages(unittest.TestCase):
             for seq, payload in found.items():
                 self.assertEqual(good[seq], payload)
 
-    def test_a_truncated_region_gives_what_is_still_there(self):
+    def test_a_truncated_region_is_refused(self):
+        """Its newest numbers would be given again."""
         image, good = good_image(4, 120, 100)
         for blocks in (2, 3):
-            result, found = read(image[: blocks * 4096], blocks)
-            self.assertEqual(result, status.OK)
-            self.assertTrue(0 < len(found) < len(good))
-            for seq, payload in found.items():
-                self.assertEqual(good[seq], payload)
+            outbox = Outbox(flash_in_ram(blocks, image=bytes(image[: blocks * 4096])))
+            self.assertEqual(outbox.mount(), status.SHORT_DEVICE)
+            self.assertEqual(outbox.append(b"t", b"", 0), status.BUSY)
+        grown = Outbox(flash_in_ram(6, image=bytes(image) + b"\xff" * 8192))
+        self.assertEqual((grown.mount(), grown.next_seq), (status.OK, max(good) + 1))
+
+    def test_a_record_that_is_longer_than_record_bytes_is_refused_and_not_torn(self):
+        """In the newest sector or in any other; released ones do not matter."""
+        for after in (0, 3, 30):
+            flash = flash_in_ram(4)
+            outbox = Outbox(flash, 512)
+            outbox.format(b"01234567")
+            for length in (20, 400, *[100] * after):
+                self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
+            small = Outbox(flash, 128)
+            self.assertEqual(small.mount(), status.SHORT_RECORDS, after)
+            self.assertEqual(small.append(b"t", b"", 0), status.BUSY)
+            self.assertEqual((outbox.mount(), outbox.next_seq), (status.OK, after + 2))
+            if after == 30:
+                while outbox._head < 2:
+                    outbox.append(b"t", bytes(100), 100)
+                outbox.discard_through(outbox.next_seq - 2)
+                outbox.save_state()
+                self.assertEqual(Outbox(flash, 128).mount(), status.OK)
 
     def test_records_of_an_earlier_life_of_the_block_are_not_taken(self):
         """The CRC is bound to the sector: a valid record of another sector, at the right place, is

@@ -8,7 +8,7 @@ import random
 import unittest
 
 from bench_client import Bench
-from fake_flash import PowerCut, flash_in_ram, image_of
+from fake_flash import PowerCut, flash_in_ram, image_of, looking
 from nor_flash import CUT_MODES, NorFlash
 from outpost import status
 from outpost.outbox import Outbox
@@ -107,11 +107,13 @@ class TestDeadBlocks(unittest.TestCase):
         publish(formatted(flash), 30)
         flash.dead = (2,)
         for boot in range(400):
-            outbox = mounted(flash)
+            outbox = mounted(flash, looking(Outbox))
             outbox.discard_through(outbox.next_seq - 5)
             self.assertEqual(outbox.append(b"t", bytes(300), 300), status.OK)
-            self.assertEqual(outbox.left_out, boot >= 60, boot)
-        self.assertTrue(flash.erases <= 2 + 430 // 12 + 2, flash.erases)
+            # When it is the next block, no newer sector behind it shows that it was left out: it is
+            # tried again, once a round.
+            self.assertTrue(outbox.left_out == (boot >= 60) or outbox._head == 1, boot)
+        self.assertTrue(flash.erases <= 2 + 430 // 12 + 2 + 2 * (430 // 60), flash.erases)
 
     def test_with_one_block_left_it_says_so_and_keeps_what_it_has(self):
         flash = dying(3)
@@ -384,10 +386,6 @@ class TestUnstableCells(unittest.TestCase):
             found[seq - 1] = payload
             self.assertEqual(seen.setdefault(seq - 1, payload), payload)
         held = [seq for seq in promised if seq >= outbox.oldest_seq]
-        last = max(found) if found else -1
-        if outbox._unproven > 0 and last + 1 < outbox.next_seq:
-            last += 1  # its number could not be made sure of: the ring is full
-            held = [seq for seq in held if seq < last]
         self.assertEqual([seq for seq in held if found.get(seq) != promised[seq]], [])
 
     def test_no_number_is_used_again_and_nothing_promised_is_lost(self):
@@ -517,7 +515,7 @@ class TestDoubtfulHeads(unittest.TestCase):
 
     def test_erase_ahead_does_not_erase_twice(self):
         flash, _ = self._torn()
-        outbox = mounted(flash)
+        outbox = mounted(flash, looking(Outbox))
         erases = flash.erases
         self.assertTrue(outbox.erase_ahead())
         self.assertFalse(outbox.erase_ahead())
@@ -549,11 +547,11 @@ class TestDoubtfulHeads(unittest.TestCase):
         image = bytearray(image_of(flash))
         image[4096:8192] = bytes([0x5A, 0xC3]) * 2048  # torn in its erase, or a newer sector
         flash = copy_of(flash, bytes(image))
-        outbox = mounted(flash)
-        self.assertEqual(outbox.next_seq, newest + 255)
         operations = flash.operations
-        self.assertEqual((outbox.load(newest), outbox.loaded_seq), (status.OK, newest))
+        outbox = mounted(flash)
         self.assertTrue(flash.operations > operations)
+        self.assertEqual(outbox.next_seq, newest + 255)
+        self.assertEqual((outbox.load(newest), outbox.loaded_seq), (status.OK, newest))
         self.assertTrue(mounted(copy_of(flash)).next_seq > newest)
 
     def test_numbers_that_were_passed_over_twice_are_no_messages_that_were_lost(self):

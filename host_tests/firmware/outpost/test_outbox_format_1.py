@@ -10,7 +10,7 @@ import unittest
 import zlib
 from pathlib import Path
 
-from fake_flash import PowerCut, flash_in_ram, image_of
+from fake_flash import PowerCut, flash_in_ram, image_of, looking
 from nor_flash import CUT_MODES
 from outpost import status
 from outpost.outbox import Outbox
@@ -35,7 +35,8 @@ def versions(flash):
 class TestFormat1(unittest.TestCase):
     def test_it_is_mounted_as_it_is(self):
         flash = flash_in_ram(5, 256, IMAGE)
-        outbox = mounted(flash)
+        outbox = looking(Outbox)(flash)
+        self.assertEqual(outbox.mount(), status.OK)
         self.assertEqual((outbox.stream, outbox.next_seq), (b"01234567", 130))
         self.assertEqual(contents(outbox), HELD)
         self.assertEqual(image_of(flash), IMAGE)
@@ -62,8 +63,9 @@ class TestFormat1(unittest.TestCase):
         for _ in range(3):
             flash.cut_at = flash.operations + random.randrange(1, 60)
             flash.cut_mode = random.choice(CUT_MODES)
-            outbox, trying = mounted(flash), None
+            trying = None
             try:
+                outbox = mounted(flash)
                 while True:
                     outbox.discard_through(outbox.oldest_seq)
                     promised = {

@@ -4,7 +4,7 @@
 import unittest
 
 import power_loss
-from fake_flash import PowerCut, flash_in_ram
+from fake_flash import PowerCut, flash_in_ram, looking
 from nor_flash import NorFlash, NorRuleError
 from outpost.memory import u32
 from outpost.outbox import Outbox
@@ -128,7 +128,7 @@ def lost_over_a_dead_block(outbox_class):
     for _ in range(120):
         if outbox.append(b"t", bytes(380), 380) == 0:
             seq = outbox.next_seq - 1
-            fresh = (NoSalt if outbox_class is NoSalt else Outbox)(flash)
+            fresh = looking(NoSalt if outbox_class is NoSalt else Outbox)(flash)
             lost += fresh.mount() != 0 or seq not in power_loss.contents(fresh)
             outbox.discard(seq - 3)
     return lost

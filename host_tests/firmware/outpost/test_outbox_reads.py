@@ -6,6 +6,7 @@ from faulty_flash import formatted, loaded, payload_of, publish
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
+from outpost.state_note import NotedOutbox
 
 
 class TestReads(unittest.TestCase):
@@ -78,14 +79,71 @@ class TestPrograms(unittest.TestCase):
 class TestUnproven(unittest.TestCase):
     """The newest message that mount() found is shown once a record behind it says its number."""
 
-    def test_not_while_the_flash_takes_no_record(self):
+    def _started(self, flash, kind=Outbox, **fields):
+        outbox = kind(flash)
+        for name in fields:
+            setattr(outbox, name, fields[name])
+        self.assertEqual(outbox.mount(), status.OK)
+        return outbox
+
+    def test_a_start_that_stores_nothing_writes_at_most_once(self):
+        for kind in (Outbox, NotedOutbox, DropOldest):
+            flash, outbox = formatted(3, outbox_class=kind)
+            publish(outbox, 3)
+            before, counts = flash.programs, []
+            for _ in range(5):
+                outbox = self._started(flash, kind)
+                self.assertEqual((outbox.load(2), loaded(outbox)), (status.OK, payload_of(2)))
+                counts.append(flash.programs - before)
+            self.assertEqual(counts, [2] * 5)
+            publish(outbox, 1)
+            self._started(flash, kind)
+            self.assertEqual(flash.programs - before, 5)
+
+    def test_load_programs_nothing(self):
+        flash, outbox = formatted(3)
+        publish(outbox, 20)
+        for later in (False, True):
+            outbox = self._started(flash, settles_later=later)
+            before = flash.operations
+            for seq in range(22):
+                outbox.load(seq)
+            self.assertEqual((flash.operations, outbox.oldest_seq), (before, 0))
+
+    def test_whoever_settles_later_is_shown_it_after_the_next_record(self):
+        acts = (lambda one: publish(one, 1), Outbox.save_state, Outbox.erase_ahead)
+        for act in acts:
+            flash, outbox = formatted(3)
+            publish(outbox, 3)
+            before = flash.operations
+            outbox = self._started(flash, settles_later=True)
+            self.assertEqual((flash.operations, outbox.load(2)), (before, status.EMPTY))
+            self.assertEqual((outbox.load(0), outbox.load(1)), (status.OK, status.OK))
+            act(outbox)
+            self.assertEqual((outbox.load(2), loaded(outbox)), (status.OK, payload_of(2)))
+
+    def test_a_program_that_fails_once_is_repeated(self):
         flash, outbox = formatted(3)
         publish(outbox, 3)
-        outbox = Outbox(flash)
-        self.assertEqual(outbox.mount(), status.OK)
-        flash.programs_fail = 1
-        self.assertEqual(outbox.load(2), status.EMPTY)
-        self.assertEqual((outbox.load(2), loaded(outbox)), (status.OK, payload_of(2)))
+        for kind in ("programs_fail", "programs_lost"):
+            setattr(flash, kind, 1)
+            outbox = self._started(flash)
+            self.assertEqual((outbox.load(2), loaded(outbox)), (status.OK, payload_of(2)))
+            self.assertEqual(outbox.storage_errors, 1)
+            publish(outbox, 1)
+
+    def test_in_a_full_ring_it_is_shown_and_its_number_passed_over_when_it_is_gone(self):
+        flash, outbox = formatted(3)
+        while outbox.append(b"t", bytes(491), 491) == status.OK:
+            pass
+        newest = outbox.next_seq - 1
+        before = flash.operations
+        again = self._started(flash)
+        self.assertEqual((again.load(newest), again.loaded_seq), (status.OK, newest))
+        self.assertEqual(flash.operations, before)
+        flash.put(outbox._head * 4096 + outbox._offset - 40, b"\x00" * 20)  # it was torn
+        again = self._started(flash)
+        self.assertTrue(again.next_seq > newest)
 
     def test_no_message_is_dropped_for_it(self):
         """Nor where the sector has 8 bytes left: a state record of 16 must not call for room."""

@@ -4,7 +4,7 @@ address is outside of the block.
 
 import unittest
 
-from fake_flash import image_of
+from fake_flash import image_of, looking
 from faulty_flash import FaultyFlash, faulty, loaded, payload_of, publish
 from outpost import status
 from outpost.outbox import Outbox
@@ -27,7 +27,7 @@ class TestRest(unittest.TestCase):
             pages = [page for page in range(512, 4096, 256) if page >= end]
             for at in list(range(end, 4096, 61)) + pages:
                 flash.put(at, b"\xfe")
-                outbox = Outbox(flash, 64)
+                outbox = looking(Outbox)(flash, 64)
                 self.assertEqual((outbox.mount(), outbox.sealed_torn), (status.OK, 1), at)
                 self.assertEqual(outbox.next_seq, messages, at)
                 flash.put(at, b"\xff")
@@ -65,7 +65,7 @@ class TestHeader(unittest.TestCase):
         for bit in range(0, 8 * 32, 7):
             flash, end = programmed(1)
             flash.put(bit >> 3, bytes((image_of(flash)[bit >> 3] ^ 1 << (bit & 7),)))
-            outbox = Outbox(flash, 64)
+            outbox = looking(Outbox)(flash, 64)
             self.assertEqual((outbox.mount(), outbox.mended), (status.OK, 1), bit)
             publish(outbox, 1, 40)
             self.assertEqual((outbox.storage_errors, outbox._head), (0, 0), bit)

@@ -26,6 +26,10 @@ def failing(write, way):
     return fail
 
 
+class Sleeping(Outbox):
+    settles_later = True  # each wake stores a sample first
+
+
 class TestSeries(unittest.TestCase):
     def test_a_record_longer_than_the_outbox_reads_is_counted(self):
         rig = Rig(max_age_s=86_400)
@@ -54,7 +58,8 @@ class TestSeries(unittest.TestCase):
                 self.assertEqual(rig.add((2150 + n, 4512, 101_325)), OK)
                 programs += rig.flash.programs - before
                 used = rig.outbox._sector_no * 4096 + rig.outbox._offset - began
-                rig = rig.again(record_bytes=record_bytes)
+                rig = rig.again(Sleeping, record_bytes=record_bytes)
+            rig = rig.again(record_bytes=record_bytes)
             counts = [len(message["samples"]) for message in read_all(rig.outbox)]
             self.assertEqual(counts, [1] * 60)
             found[record_bytes] = used // 60

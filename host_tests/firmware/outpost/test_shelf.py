@@ -196,7 +196,7 @@ class TestFlash(unittest.TestCase):
             if outbox.aside == 3:
                 self.assertEqual(outbox.shelf().release(1), status.OK)
             wanted = on_shelf(outbox)
-            self.assertEqual(on_shelf(mounted(flash)), wanted)
+            self.assertEqual(on_shelf(mounted(flash_in_ram(BLOCKS, 256, image_of(flash)))), wanted)
             self.assertTrue(outbox.shelf().has(0) and outbox.shelf().has(seq))
         while outbox.aside:
             outbox.shelf().release(0)

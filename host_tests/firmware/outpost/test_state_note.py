@@ -1,7 +1,7 @@
 import unittest
 
 import faulty_flash
-from fake_flash import flash_in_ram
+from fake_flash import flash_in_ram, image_of
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
@@ -15,7 +15,8 @@ def made(blocks=3):
 
 
 def note_of(flash):
-    outbox = NotedOutbox(flash)
+    """As after a reset, on a copy of the chip."""
+    outbox = NotedOutbox(flash_in_ram(flash.blocks, 256, image_of(flash)))
     assert outbox.mount() == status.OK
     return bytes(outbox.note[: outbox.note_length])
 

@@ -168,7 +168,8 @@ class Shelf:
 
     def __init__(self, inner: console.Console, port: str, data: bytes) -> None:
         self._inner, self._port = inner, port
-        self.messages = read_shelf(data, read_image(data).stream).messages
+        image = read_image(data)
+        self.messages = read_shelf(data, image.stream, image.awaited).messages
 
     def release(self, message: Aside) -> None:
         """Raises ToolError."""

@@ -134,12 +134,13 @@ def _sector(image: Image, block: Block, align: int | None, found: Findings) -> N
 
 
 def _is_misplaced(image: Image, block: Block) -> bool:
-    """Whether its number does not fit its place, also if the blocks that are left out or lent in
-    between are taken into account."""
+    """Whether its number is too high for its place, also if the blocks that are left out or lent in
+    between are taken into account. It may be lower: a sector that does not open uses up a
+    number."""
     distance = (image.head.number - block.number) % len(image.blocks)
     skipped = set(image.left_out) | set(image.lent)
     between = {(block.number + step) % len(image.blocks) for step in range(1, distance)}
-    return age(block, image.head) != distance - len(between & skipped)
+    return age(block, image.head) < distance - len(between & skipped)
 
 
 def _other_stream(block: Block, found: Findings) -> None:

@@ -127,6 +127,11 @@ class Image:
         return [message for message in self.messages if message.state is State.HELD]
 
     @property
+    def awaited(self) -> set[int]:
+        """The numbers that are not released, whether they can be read or not."""
+        return set(range(self.oldest, self.next_seq)) - self.acked
+
+    @property
     def unreadable(self) -> int:
         """Numbers from `oldest` on that are neither released nor readable."""
         readable = {
@@ -156,7 +161,7 @@ def _assembled(data: bytes, *, deep: bool) -> Image:
     sectors = [block for block in blocks if block.is_sector]
     image = Image(blocks, len(data) % BLOCK_BYTES, _status(data, blocks, sectors, deep))
     if image.status is Status.OUTBOX:
-        head = _head(sectors)
+        head = _head(sectors, len(blocks))
         ring, image.left_out = _ring(head, blocks)
         _take_state(image, head, _chain(head, sectors) if deep else _held(ring))
         _take_messages(image, sectors if deep else image.chain)
@@ -216,23 +221,29 @@ def _status(data: bytes, blocks: list[Block], sectors: list[Block], deep: bool) 
     return Status.BLANK if erased or marked else Status.FOREIGN
 
 
-def _is_later(sector_no: int, other: int) -> bool:
-    """Counted modulo 2^30; equal counts as later, because the firmware takes the last one that it
-    finds."""
-    return (sector_no - other) % NUMBERS < NUMBERS // 2
-
-
-def _head(sectors: list[Block]) -> Block:
-    """The newest, unless its first program was torn and the sector before it is there."""
-    head = sectors[0]
+def _newest(sectors: list[Block]) -> Block:
+    """The one with the highest number, counted modulo 2^30. Of two with that number, which earlier
+    firmware could write, the one that the ring reached later."""
+    found = sectors[0]
     for block in sectors[1:]:
-        if _is_later(block.header.sector_no, head.header.sector_no):
-            head = block
-    before = (head.header.sector_no - 1) % NUMBERS
-    if not head.walk.records and any(block.header.sector_no == before for block in sectors):
+        if 0 < age(found, block) < NUMBERS // 2:
+            found = block
+    return found
+
+
+def _head(sectors: list[Block], count: int) -> Block:
+    """The newest, unless its first program was torn and another sector of its stream is there."""
+    head = _newest(sectors)
+    lower = [block for block in sectors if age(block, head)]
+    if lower:
+        before = _newest(lower)
+        same = [block for block in sectors if not age(block, head)]
+        head = max(same, key=lambda block: (block.number - before.number) % count)
+    others = [block for block in sectors if block is not head]
+    if not head.walk.records and any(b.header.stream == head.header.stream for b in others):
         sectors.remove(head)
         head.kind, head.header = Kind.DAMAGED, None
-        return _head(sectors)
+        return _head(sectors, count)
     return head
 
 
@@ -254,33 +265,40 @@ def _chain(head: Block, sectors: list[Block]) -> list[Block]:
 
 
 def _ring(head: Block, blocks: list[Block]) -> tuple[list[Block], list[int]]:
-    """(the consecutive sectors from the head back, newest first; the blocks that were left out), as
-    mount() finds them."""
+    """(the sectors from the head back, newest first; the blocks that were left out), as mount()
+    finds them: going back, no sector is older than one that is further from the head."""
+    back = [blocks[(head.number - distance) % len(blocks)] for distance in range(1, len(blocks))]
+    older = [block for block in back if _is_older(block, head)]
     ring, left_out, passed = [head], [], []
-    for distance in range(1, len(blocks)):
-        block = blocks[(head.number - distance) % len(blocks)]
+    for block in back:
         if block.kind is Kind.LENT:
             continue
-        if not block.is_sector or block.header.stream != head.header.stream:
+        if block not in older:
             passed.append(block)
             continue
-        missing = age(block, head) - age(ring[-1], head) - 1
-        if age(block, head) > distance:
+        older.remove(block)
+        own, last = age(block, head), age(ring[-1], head)
+        if own <= last or any(age(other, head) < own for other in older):
             left_out.append(block.number)
-        elif not 0 <= missing <= len(passed):
-            passed.append(block)
         else:
-            left_out += _left_out(passed, len(passed) - missing)
+            left_out += _left_out(passed, len(passed) - (own - last - 1))
             ring.append(block)
             passed = []
     return ring, left_out
 
 
+def _is_older(block: Block, head: Block) -> bool:
+    """True for a sector that holds older messages of the head's stream."""
+    if not block.is_sector or block.header.stream != head.header.stream:
+        return False
+    return age(block, head) < NUMBERS // 2 and block.header.first_seq < head.header.first_seq
+
+
 def _left_out(passed: list[Block], count: int) -> list[int]:
-    """Of the blocks between two sectors, those with another header, and others up to `count`."""
+    """Up to `count` of the blocks between two sectors: first those with another header."""
     out = [block.number for block in passed if block.is_sector]
-    junk = [b.number for b in passed if not b.is_sector and b.kind is not Kind.ERASED]
-    return out + junk[: max(0, count - len(out))]
+    out += [b.number for b in passed if not b.is_sector and b.kind is not Kind.ERASED]
+    return out[: max(0, count)]
 
 
 def _held(ring: list[Block]) -> list[Block]:

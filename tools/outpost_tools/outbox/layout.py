@@ -33,6 +33,7 @@ _HEADER = struct.Struct("<2sBBI8sIIHH")
 _PREFIX = struct.Struct("<BBHIHH")
 _CRC = struct.Struct("<I")
 _MASK = NUMBERS - 1
+_HAS_GEOMETRY = 1 << 30  # in the field of the sector number
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Header:
     acked: int
     boot: int
     salt: int
+    blocks: int = 0  # of the region; 0: the firmware that wrote it did not say
 
     @property
     def records_at(self) -> int:
@@ -146,7 +148,13 @@ def read_header(block: bytes) -> Header | None:
         align_log2 &= ~_MAY_HOLD_SERIES
     if version <= VERSION and (version == 0 or align_log2 > 8 or 1 << align_log2 not in ALIGNMENTS):
         return None
-    return Header(version, 1 << align_log2 if align_log2 <= 8 else 0, *fields, salt)
+    sector_no, stream, first_seq, oldest, acked, boot = fields
+    blocks = 0
+    if sector_no & _HAS_GEOMETRY:  # the last field is then no boot count
+        blocks, boot = (boot & 0xFFF) + 1, 0
+    align = 1 << align_log2 if align_log2 <= 8 else 0
+    sector_no &= _MASK
+    return Header(version, align, sector_no, stream, first_seq, oldest, acked, boot, salt, blocks)
 
 
 def read_prefix(block: bytes, offset: int) -> Prefix | None:

@@ -13,7 +13,7 @@ one counts, unless a power cut left it without all records that it was to begin 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES, crc30, is_erased, padded
@@ -65,12 +65,35 @@ class _Block:
     records: list[tuple[int, bytes, int, int]] = field(default_factory=list)
 
     @property
-    def is_whole(self) -> bool:
-        return self.copies == self.began_with
+    def keys(self) -> set[tuple[int, int]]:
+        """Number and CRC of the stream of each message that is on it."""
+        found: dict[tuple[int, int], None] = {}
+        for _, text, _, _ in self.records:
+            kind, _, _, seq, stream = _PREFIX.unpack_from(text)
+            found.pop((seq, stream & _CRC_BITS), None)
+            if kind & 0x0F == MESSAGE:
+                found[seq, stream & _CRC_BITS] = None
+        return set(found)
+
+    @property
+    def ends_with_message(self) -> bool:
+        """Whether a message is its last record, and no copy that it began with."""
+        if not self.records or self.records[-1][0] < self.began_with:
+            return False
+        return self.records[-1][1][0] & 0x0F == MESSAGE
+
+    def counts_over(self, old: _Block) -> bool:
+        """Whether this block, and not the older one, is the shelf: all of its copies are there, and
+        it was confirmed, or the other one is being erased."""
+        if self.copies != self.began_with:
+            return False
+        is_behind = bool(self.keys - old.keys)
+        return is_behind or self.place > self.began_with or not self.began_with
 
 
-def read_shelf(data: bytes, stream: str = "") -> Shelf:
-    """The shelf in a whole region; accepts any bytes. stream: that of the ring."""
+def read_shelf(data: bytes, stream: str = "", held: Container[int] = ()) -> Shelf:
+    """The shelf in a whole region; accepts any bytes. stream, held: of the ring, the numbers of the
+    messages that it holds."""
     found = Shelf()
     blocks = []
     for number in range(len(data) // BLOCK_BYTES):
@@ -80,7 +103,7 @@ def read_shelf(data: bytes, stream: str = "") -> Shelf:
             found.blocks.append(number)
             blocks.append((header[0], number, _walked(text, header)))
     blocks.sort(key=lambda one: one[:2])
-    while len(blocks) > 1 and not blocks[-1][2].is_whole:
+    while len(blocks) > 1 and not blocks[-1][2].counts_over(blocks[-2][2]):
         blocks.pop()
     if blocks:
         _, _, newest = blocks[-1]
@@ -88,6 +111,10 @@ def read_shelf(data: bytes, stream: str = "") -> Shelf:
         known = {stream, _text(data[start + 8 : start + 16])} - {""}
         found.damaged = newest.damaged
         found.messages = list(_messages(newest, blocks[-1][1], known))
+        # The newest may be torn while no record follows it: then it is the ring's.
+        if newest.ends_with_message and found.messages[-1].stream == stream:
+            if found.messages[-1].seq in held:
+                found.messages.pop()
     return found
 
 
@@ -129,6 +156,8 @@ def _walked(block: bytes, header: tuple[int, int, int, int]) -> _Block:
         found.records.append((place, block[offset : offset + size], offset, size))
         found.place = place + 1
         offset, reach, is_damaged = offset + padded(size, align), 0, False
+    if is_damaged:  # the next record would get another place
+        found.place = offset >> 4
     return found
 
 
@@ -141,7 +170,7 @@ def _record(block: bytes, offset: int, shelf: _Block, reach: int) -> tuple[int, 
     if kind & 0x8F not in (MESSAGE, RELEASE) or end + _CRC.size > BLOCK_BYTES:
         return None
     crc = _CRC.unpack_from(block, end)[0]
-    for place in range(shelf.place, shelf.place + reach + 1):
+    for place in (*range(shelf.place, shelf.place + reach + 1), offset >> 4):
         if crc == crc30(block[offset:end], shelf.salt ^ place):
             return place, end + _CRC.size - offset
     return None
@@ -158,6 +187,7 @@ def _messages(shelf: _Block, number: int, streams: set[str]) -> Iterator[Aside]:
             held.pop((seq, stream), None)
             continue
         payload_at = _PREFIX.size + topic_length
+        held.pop((seq, stream), None)
         held[seq, stream] = Aside(
             seq,
             names.get(stream, ""),

@@ -21,7 +21,7 @@ def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
     args.pins = ""
     data = _data(args)
     image = read_image(data)
-    args.shelf = read_shelf(data, image.stream)
+    args.shelf = read_shelf(data, image.stream, image.awaited)
     align = getattr(args, "align", "auto")
     return image, faults.examine(data, image, None if align == "auto" else int(align))
 
@@ -30,7 +30,8 @@ def shelf(args: argparse.Namespace) -> Shelf:
     """The messages set aside. With --live, also sets args.image. Raises ToolError."""
     args.pins = ""
     data = _data(args)
-    return read_shelf(data, read_image(data).stream)
+    image = read_image(data)
+    return read_shelf(data, image.stream, image.awaited)
 
 
 @contextlib.contextmanager
