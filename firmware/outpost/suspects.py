@@ -5,8 +5,8 @@ or messages are refused or aside; unloaded when all is well.
 answers the others with anything else (close, reset, DISCONNECT, a refusing acknowledgement,
 garbage, silence), each message that it takes is acknowledged within 5 r + 5 connections, where r
 others come before it, in whatever order and mixture, while the shelf has room; from the fifth in a
-row, each costs up to 26. When the shelf has no room, `status` says so, and the rest flows as far as
-the window allows. A network that fails at random sets nothing aside.
+row, each costs up to 26. When the shelf has no room, `status` says so, and the rest flows as long as
+the ring has room. A network that fails at random sets nothing aside.
 
 This module alone decides. How a connection ended is reported elsewhere (status, reason code,
 TAKEN_OVER) and sets the delay before the next one; it never counts for or against a message.
@@ -27,7 +27,9 @@ aside, each connection then begins with a control, and messages go out one at a 
 - A refusal for now (MQTT 5.0) counts as well, also outside of a trial; the others go on.
 
 At a count of three, or at once if its topic is invalid or the refusal is permanent, the message is
-set aside. After four in a row without an acknowledgement, it takes 6, 12, 24 (`status` BLOCKED), or
+set aside. If the shelf has no room, it is left in the ring and the window passes it, as long as the
+ring has room, too; `left` has its number until the shelf takes it. Acknowledgements beyond the 16th
+after it are known in RAM alone, so a reset sends those messages again. After four in a row without an acknowledgement, it takes 6, 12, 24 (`status` BLOCKED), or
 a server that takes nothing would empty the outbox onto the shelf. A message that cannot be set
 aside (the shelf is full; its QoS 2 exchange awaits PUBCOMP) lets the others go first, and then has
 a trial a minute. QoS 0 is BUSY while only the message on trial may end the connection.
@@ -79,6 +81,8 @@ class Suspects:
         self._silent = []  # numbers of messages that were not acknowledged in time
         self._proved = []  # of them, those for which the silence counts
         self._in_a_row = 0  # messages set aside since the last acknowledgement
+        self.left = []  # numbers of messages in the ring that the shelf had no room for
+        self._full_at = 0  # messages on the shelf when it had none
         # The trials:
         self._until = 0  # messages before this one are suspected
         self._seq = _NONE  # the message that has its trial
@@ -88,7 +92,9 @@ class Suspects:
         self._tried_ms = session.now_ms  # ticks at which the last trial began
 
     def is_over(self):
-        return self._state == _CALM and not self._counts and not self._session.outbox.aside
+        if self._state != _CALM or self._counts or self.left:
+            return False
+        return not self._session.outbox.aside
 
     def is_testing(self):
         """True while nothing but the message on trial may end the connection."""
@@ -223,6 +229,8 @@ class Suspects:
     def on_tick(self):
         """Returns the session's window from now on."""
         self._drop()
+        if self.left:
+            self._look_at_left()
         if self._proved:
             self._count(self._proved.pop())
         if self._state == _CONTROL and self._is_proved():
@@ -263,8 +271,33 @@ class Suspects:
         if not self._session._released >> (seq & 15) & 1 and self.refuse(seq) == _OK:
             self._in_a_row += 1
             return True
+        if self.status == _FULL:
+            self._leave(seq)
         self._pass(seq)
         return False
+
+    def _leave(self, seq):
+        """The shelf has no room: let the window pass the message, if the ring keeps it."""
+        session = self._session
+        if session.outbox.renumbers or session._released >> (seq & 15) & 1:
+            return
+        self._full_at = session.outbox.aside
+        self.left.append(seq)
+        self.left.sort()
+        self._counts.pop(seq, 0)
+        session._slide(seq - session.base)
+
+    def _look_at_left(self):
+        """Set the first of those aside when the shelf may have room again. What is before the next
+        one was acknowledged."""
+        outbox, seq = self._session.outbox, self.left[0]
+        if seq >= outbox.oldest_seq:
+            if outbox.aside >= max(self._full_at, 1) or self.refuse(seq) != _OK:
+                return
+        self.left.pop(0)
+        if not hasattr(self._session, "through"):  # collector mode: confirmations release
+            end = min(self.left[0], self._session.base) if self.left else self._session.base
+            outbox.discard_through(end - 1)
 
     def _pass(self, seq):
         """Others have their turn before message seq."""
