@@ -141,6 +141,14 @@ _REASONS = {
 }
 
 
+def refuse(result):
+    """Raises ValueError: the outbox cannot be mounted, with this status."""
+    raise ValueError(
+        f"outbox: cannot mount, status {result}{_REASONS.get(result, '')}; "
+        "see outpost/status.py. Nothing was changed"
+    )
+
+
 def open_outbox(settings):
     """The board's outbox, mounted; a blank region is formatted first. Raises ValueError."""
     kind = policy(settings)
@@ -160,10 +168,7 @@ def open_outbox(settings):
     if result == _BLANK:
         result = outbox.format(board.random_hex())
     if result != _OK:
-        raise ValueError(
-            f"outbox: cannot mount, status {result}{_REASONS.get(result, '')}; "
-            "see outpost/status.py. Nothing was changed"
-        )
+        refuse(result)
     return outbox
 
 

@@ -95,36 +95,12 @@ class Outbox(Ring):
         from outpost import outbox_mount
 
         status = outbox_mount.mount(self)
-        if status == _OK:
-            status = self._settle()
-        if status == _OK:
-            outbox_mount.find_shelf(self)
         unload("outpost.outbox_mount")
-        unload("outpost.outbox_geometry")
-        unload("outpost.outbox_marks")
-        unload("outpost.checksum")  # it only chose functions
         return status
-
-    def _settle(self):
-        """Make sure of what mount() found, if that can be shown before something is stored."""
-        if self._shown_end < _SEQ_MASK:
-            if not (self.settles_later and self._takes_more()):
-                self._prove()
-        return _OK
-
-    def _takes_more(self):
-        try:
-            is_free = self._is_free(self._after(self._head))
-        except OSError:
-            is_free = False
-        return is_free or self._offset + self.record_bytes <= abs(self._limit)
 
     def _prove(self):
         """The newest message that mount() found may be torn, and be gone at the next mount. So
         before its number becomes visible, a later record marks it as used (`outbox_settle.py`)."""
-        if self.next_seq != self._mounted_seq:  # such a record was stored since
-            self._shown_end = _SEQ_MASK
-            return
         from outpost import outbox_settle
 
         outbox_settle.prove(self)

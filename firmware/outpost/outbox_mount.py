@@ -12,7 +12,7 @@ from struct import pack_into, unpack_from
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
-from outpost.memory import u32
+from outpost.memory import u32, unload
 from outpost.outbox_geometry import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
 
 _OK = const(0)
@@ -58,10 +58,33 @@ def mount(outbox: "Outbox"):
         outbox.boot = (outbox.boot + 1) & 0xFFFF
         pack_into("<H", outbox._prefix, 10, outbox.boot)
         outbox._busy = False
+        status = _settle(outbox)
+    # The last of them only chose functions.
+    for name in ("outbox_geometry", "outbox_marks", "outbox_settle", "checksum"):
+        unload("outpost." + name)
     return status
 
 
-def find_shelf(outbox: "Outbox"):
+def _settle(outbox: "Outbox"):
+    """Make sure of what was found, if it can be shown before something is stored."""
+    settle = getattr(outbox, "_settle", None)
+    if settle and settle():
+        return _STORAGE
+    if outbox._shown_end < _SEQ_MASK and not (outbox.settles_later and _takes_more(outbox)):
+        outbox._prove()
+    _find_shelf(outbox)
+    return _OK
+
+
+def _takes_more(outbox: "Outbox"):
+    try:
+        is_free = outbox._is_free(outbox._after(outbox._head))
+    except OSError:
+        is_free = False
+    return is_free or outbox._offset + outbox.record_bytes <= abs(outbox._limit)
+
+
+def _find_shelf(outbox: "Outbox"):
     """Without memory for the shelf, its messages that the ring still has are sent again."""
     outbox.aside = 0
     if outbox._shelf:

@@ -110,7 +110,8 @@ def prove(outbox: "Outbox"):
     later, mount() passes over its number, since the torn end of a full ring may have been seen."""
     outbox._busy = True
     try:
-        _write_proof(outbox)
+        if outbox.next_seq == outbox._mounted_seq:  # else such a record was stored since
+            _write_proof(outbox)
     finally:
         outbox._busy = False
     outbox._shown_end = _SEQ_MASK

@@ -70,7 +70,8 @@ class Shelf:
         except OSError:
             outbox.storage_errors += 1
             self._is_unread = True  # nothing is done with blocks that may hold messages
-        found = sorted([one for one in found if one], key=lambda one: one.number)
+        # A block that did not take its header may have the number of the next one.
+        found = sorted([one for one in found if one], key=lambda one: (one.number, one.records))
         self._top = found[-1].number if found else 0  # the highest number so far
         while len(found) > 1 and not found[-1].counts_over(found[-2]):
             found.pop()

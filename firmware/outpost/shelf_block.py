@@ -125,7 +125,9 @@ class Block:
             return False
         keys = [held[:2] for held in old.held]
         is_behind = any([held[:2] not in keys for held in self.held])
-        return is_behind or self.records > self.began_with or not self.began_with
+        if is_behind or self.records > self.began_with:
+            return True
+        return not self.began_with and self.replaced >= 0
 
     def read(self, outbox, held):
         """Returns the offset in the buffer of a message's record; -1: it is damaged."""

@@ -74,7 +74,7 @@ class NotedOutbox(Outbox):
             return _STORAGE
         if last != _CONFIRMED and self.note_length:
             self._shown_end = min(self._shown_end, self.next_seq)
-        return Outbox._settle(self)
+        return _OK
 
     def _take_note(self):
         """Read the last state note: of the head, or, if the head has lost it, of the sector before.

@@ -149,7 +149,8 @@ class History:
             if window:
                 seq = dice.choice(window)
                 if promise.load(outbox, seq) and promise.discard(outbox, seq):
-                    promise.aside.pop(seq, None)  # it went out: it need not be on the shelf as well
+                    if seq in promise.aside:  # it went out: it need not be on the shelf as well
+                        promise.maybe_aside[seq] = promise.aside.pop(seq)
         elif act == 10:
             promise.save(outbox)
             self._drop()

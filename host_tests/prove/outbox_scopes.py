@@ -49,6 +49,7 @@ class Scope:
     first_seq: int = 0
     starts_blank: bool = False
     checks_progress: bool = True
+    cuts_mounts: bool = False  # the programs of mount() are cut as well
     short: bool = False
     kills: bool = False
     folding: Folding = field(default_factory=Folding)
@@ -102,6 +103,8 @@ SCOPES = (
     Scope("unstable cells", 2, 128, ("append large", "free first", "off"),
           program_ways=UNSTABLE, erase_ways=("nothing", "all", "unstable, half")),
     Scope("every way", 2, 128, _BASIC),
+    Scope("cut starts", 3, 160, ("append large", "off"), program_ways=("nothing", "all", "random"),
+          erase_ways=("nothing", "all"), cuts_mounts=True),
     Scope("reads", 2, 128, ("append large", "free first", "load first", "load next", "off")),
     Scope("two sizes", 2, 160, ("append small", "append large", "free first", "off")),
     Scope("notes", 3, 160, ("append large", "free first", "note", "off"),

@@ -240,6 +240,9 @@ class Explorer:
     def _note_operation(self, is_erase: bool, block: int, offset: int, data: bytes) -> None:
         promise = self.promise.copy()
         promise.drop(self.outbox)
+        promise.top_seq = max(
+            promise.top_seq, self.outbox.next_seq
+        )  # a mount may have skipped some
         self.chip.number, self.chip.sample = self.outbox.next_seq, self._sample_under_way()
         cut = is_erase, block, offset, data
         note = self.chip.number, self.chip.sample
@@ -325,7 +328,7 @@ class Explorer:
             self.promise.check(self.outbox, self.chip.is_settled())
             self.ram.restore(ram)
             self._reached(name)
-            if operations:
+            if operations and self.scope.cuts_mounts:
                 self.pending.append((f"{name}, mount", operations))
         except Violation as fault:
             self._report(fault, name)

@@ -59,6 +59,7 @@ class _Block:
     number: int
     salt: int
     began_with: int
+    replaced: int = -1  # the block of the shelf before
     place: int = 0  # of the next record
     damaged: int = 0
     copies: int = 0
@@ -88,7 +89,9 @@ class _Block:
         if self.copies != self.began_with:
             return False
         is_behind = bool(self.keys - old.keys)
-        return is_behind or self.place > self.began_with or not self.began_with
+        if is_behind or self.place > self.began_with:
+            return True
+        return not self.began_with and self.replaced >= 0
 
 
 def read_shelf(data: bytes, stream: str = "", held: Container[int] = ()) -> Shelf:
@@ -102,7 +105,8 @@ def read_shelf(data: bytes, stream: str = "", held: Container[int] = ()) -> Shel
         if header is not None:
             found.blocks.append(number)
             blocks.append((header[0], number, _walked(text, header)))
-    blocks.sort(key=lambda one: one[:2])
+            blocks[-1][2].replaced = _CRC.unpack_from(text, 20)[0] - 1
+    blocks.sort(key=lambda one: (one[0], one[2].place))
     while len(blocks) > 1 and not blocks[-1][2].counts_over(blocks[-2][2]):
         blocks.pop()
     if blocks:
