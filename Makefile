@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build \
 	clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
-	kills-readers kills-run lint lock lock-packages mixed mutants power-loss prove rp2 run setup size \
+	kills-readers kills-run lint lock lock-packages mixed mutants power-loss prove refusals rp2 run setup size \
 	size-diff soak soak-collector test test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
@@ -79,6 +79,10 @@ rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cu
 soak: setup  ## simulated years of a board: YEARS=n (8: an hour), INTERVAL=s between messages (10)
 	@$(BIN)/python host_tests/fuzz/soak.py $(if $(YEARS),--years $(YEARS)) \
 		$(if $(INTERVAL),--interval $(INTERVAL))
+
+refusals: setup  ## an hour at a real mosquitto that does not take some messages; HOURS=n SPEED=n
+	@$(BIN)/python host_tests/fuzz/hunt_refusals.py $(if $(HOURS),--hours $(HOURS)) \
+		$(if $(SPEED),--speed $(SPEED))
 
 virtual-days: setup  ## days of a client among servers and paths at fault; HOURS=n of each (24)
 	@$(BIN)/python host_tests/fuzz/virtual_days.py $(if $(HOURS),--hours $(HOURS))

@@ -5,8 +5,8 @@ or messages are refused or aside; unloaded when all is well.
 answers the others with anything else (close, reset, DISCONNECT, a refusing acknowledgement,
 garbage, silence), each message that it takes is acknowledged within 5 r + 5 connections, where r
 others come before it, in whatever order and mixture, while the shelf has room; from the fifth in a
-row, each costs up to 26. When the shelf has no room, `status` says so, and the rest flows as long as
-the ring has room. A network that fails at random sets nothing aside.
+row, each costs up to 26. When the shelf has no room, `status` says so, and the rest flows as long
+as the ring has room. A network that fails at random sets nothing aside.
 
 This module alone decides. How a connection ended is reported elsewhere (status, reason code,
 TAKEN_OVER) and sets the delay before the next one; it never counts for or against a message.
@@ -29,10 +29,11 @@ aside, each connection then begins with a control, and messages go out one at a 
 At a count of three, or at once if its topic is invalid or the refusal is permanent, the message is
 set aside. If the shelf has no room, it is left in the ring and the window passes it, as long as the
 ring has room, too; `left` has its number until the shelf takes it. Acknowledgements beyond the 16th
-after it are known in RAM alone, so a reset sends those messages again. After four in a row without an acknowledgement, it takes 6, 12, 24 (`status` BLOCKED), or
-a server that takes nothing would empty the outbox onto the shelf. A message that cannot be set
-aside (the shelf is full; its QoS 2 exchange awaits PUBCOMP) lets the others go first, and then has
-a trial a minute. QoS 0 is BUSY while only the message on trial may end the connection.
+after it are known in RAM alone, so a reset sends those messages again. After four in a row without
+an acknowledgement, it takes 6, 12, 24 (`status` BLOCKED), or a server that takes nothing would
+empty the outbox onto the shelf. A message that must stay in the window (its QoS 2 exchange awaits
+PUBCOMP) lets the others go first, and then has a trial a minute. QoS 0 is BUSY while only the
+message on trial may end the connection.
 
 So each connection acknowledges a message, or counts for exactly one, or lets another have its turn.
 `retry.py` sends messages of the shelf again; what happens to them counts for no message.

@@ -415,7 +415,7 @@ class TestReasonCodes(unittest.TestCase):
     def test_the_pause_doubles(self):
         """While the message cannot be set aside."""
         bench = connected(keep_alive_s=0).publish(b"x")
-        bench.outbox.shelf().put = lambda seq, mark: status.FULL
+        bench.outbox.shelf().put = lambda seq, mark: status.STORAGE
         sent(bench)
         for wait_s in (1, 2, 4, 8, 16, 32, 64, 64):
             bench.say(ack(0x40, 1, 0x97), 1)

@@ -14,6 +14,7 @@ SOURCES = sorted((*(REPOSITORY / "firmware").rglob("*.py"), *(REPOSITORY / "boar
 STATUSES = {name: getattr(status, name) for name in dir(status) if name.isupper()}
 # A name that stands for different things in different modules: (file: what it is there).
 HOMONYMS = {
+    "_NOTHING": {"shelf_block.py": "the number of no message; in level5_refusals.py, of a place"},
     "_OVERHEAD": {
         "session.py": "bytes of a PUBLISH beside topic and payload; in outbox.py, of a record",
         "in_flight.py": "as session.py",

@@ -14,21 +14,10 @@ def times(rows):
     return [time_ms for time_ms, _ in rows]
 
 
-class OfAnotherProgram(World):
-    """Whose records are shorter than those that flash holds."""
-
-    record_bytes = 512
-
-
 class Waiting:
     """Commands with an answer that is to be stored."""
 
     work = 1
-
-
-def cut_short_in(messages):
-    found = [rows[0][1].get("cut_short") for _, _, rows in messages]
-    return [value for value in found if value is not None]
 
 
 class TestSeriesStation(unittest.TestCase):
@@ -68,24 +57,6 @@ class TestSeriesStation(unittest.TestCase):
         one.value = None
         world.turn(5)
         self.assertEqual([len(rows) for _, _, rows in world.messages()], [1, 1])
-
-    def test_that_records_are_read_without_their_last_samples_is_told_at_once(self):
-        one = Thermometer()
-        first = World([one], series_age_s=86_400)
-        for number in range(2 + 300):
-            one.value = 2150 + number * 7 % 30
-            first.turn()
-        first.station.close_record()
-        whole = first.messages()
-        self.assertEqual(cut_short_in(whole), [])
-        other = OfAnotherProgram([one], first.flash, series_age_s=86_400)
-        other.turn()
-        cut = other.messages()[: len(whole)]
-        self.assertTrue(len(cut[1][2]) < len(whole[1][2]), str(cut))
-        times_read = other.outbox.cut_short
-        self.assertTrue(times_read > 0)
-        other.turn()
-        self.assertEqual(cut_short_in(other.messages()), [times_read])
 
     def test_a_missing_value_is_missing_and_all_missing_is_no_sample(self):
         one, two = Thermometer(b"a"), Thermometer(b"b")
