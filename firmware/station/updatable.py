@@ -172,7 +172,7 @@ class UpdatableCommands(Commands):
         from station import update_record
 
         try:
-            update_record.remove_empty_folders()
+            update_record.library_folders(True)
         except OSError:  # empty, it harms nobody
             pass
         unload("station.update_record")

@@ -70,12 +70,18 @@ def library_modules(folder="outpost"):
     return found
 
 
-def remove_empty_folders():
-    """Remove folders of the library from which an update took the last module. Raises OSError."""
+def library_folders(is_removed=False):
+    """Returns how many there are. is_removed: first remove those from which an update took the last
+    module. Raises OSError."""
+    count = 0
     for name in os.listdir("outpost"):
         path = "outpost/" + name
-        if os.stat(path)[0] & _IS_FOLDER and not os.listdir(path):
-            os.rmdir(path)  # on littlefs it would remove a file, too
+        if os.stat(path)[0] & _IS_FOLDER:
+            if is_removed and not os.listdir(path):
+                os.rmdir(path)  # on littlefs it would remove a file, too
+            else:
+                count += 1
+    return count
 
 
 def refuse_again():

@@ -24,6 +24,7 @@ from station.update_record import (
     RECORD_PATH,
     digest_of,
     is_ours_to_write,
+    library_folders,
     library_modules,
     read_record,
     signature_of,
@@ -99,7 +100,7 @@ class Taking:
             "update": tag, "asked": asked, "mpy": getattr(sys.implementation, "_mpy", 0),
             "board": record.get("board", ""), "version": record.get("version", ""),
             "installed": record.get("made", 0), "list": self._tag, "made": self._made,
-            "rooms": 1,  # a list may name folders of the library
+            "rooms": library_folders(),  # a list may name such
         }  # fmt: skip
         if self.why:
             found["why"] = self.why[:_MOST_WHY]

@@ -226,7 +226,9 @@ def is_ours_to_write(path):
 _OLD_TAKE = """
 def _answer(self, tag, asked, answer=Taking._answer):
     said = answer(self, tag, asked)
-    text = said.rpartition(b"\\n")[0].replace(b', "rooms": 1', b"").replace(b'"rooms": 1, ', b"")
+    text = said.rpartition(b"\\n")[0]
+    text = json.dumps({key: one for key, one in json.loads(text).items() if key != "rooms"})
+    text = text.encode()
     signature = signature_of(self._key, lambda digest: digest.update(text))
     return text + b"\\n" + signature.encode()
 
@@ -259,6 +261,37 @@ def test_a_board_from_before_there_were_rooms_gets_them(broker, tmp_path, from_c
         wait_until(lambda: not (folder / "outpost" / ROOM).exists())
         heard.wait_more(3)
         assert heard.is_without_gap()
+
+
+_FULL = (
+    """
+def _room_fault(self, blocks):
+    return "1 blocks of flash are free, and the update needs 2" if self.has_rooms else ""
+
+def _look(self, length, look=Taking._look):
+    with open(LIST_PATH) as file:
+        self.has_rooms = "/%s/" in file.read()
+    return look(self, length)
+
+Taking._room_fault, Taking._look = _room_fault, _look
+"""
+    % ROOM
+)
+
+
+def test_a_board_without_flash_for_rooms_gets_all_in_one_folder(
+    broker, tmp_path, from_checkout, capsys
+):
+    full = checkout(tmp_path / "full", "0.0.1", station_update_take=_FULL)
+    files = payload.build(full, kinds.load(full, "UNIX"), "x86", is_flat=True)
+    folder = installed(tmp_path / "board", full, broker.port, files=files)
+    new = checkout(tmp_path / "new", "9.9.9")
+    into_room(new)
+    from_checkout(new)
+    with Running(folder) as board:
+        assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
+    wanted = payload.build(new, kinds.load(new, "UNIX"), "x86", is_flat=True)
+    assert code_of(folder) == {path.lstrip("/"): data for path, data in wanted.items()}
 
 
 def test_a_sleeping_board_takes_it_at_its_connections(broker, tmp_path, from_checkout, capsys):

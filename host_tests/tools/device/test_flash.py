@@ -17,13 +17,22 @@ import time
 import pytest
 
 import make_certificates
-from flash_rig import SETTINGS, Rig, source_tree, tree  # noqa: F401 - a fixture
+from flash_rig import BLOCKS, SETTINGS, Rig, source_tree, tree  # noqa: F401 - a fixture
 from moved_module import MODULE, ROOM, into_room
 from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message import decode
-from outpost_tools.device import connection, inventory, kinds, payload, plan, progress, selftest
+from outpost_tools.device import (
+    connection,
+    install,
+    inventory,
+    kinds,
+    payload,
+    plan,
+    progress,
+    selftest,
+)
 from paths import REPOSITORY
 from real_broker import Observer, need_mosquitto, wait_for
 
@@ -385,6 +394,19 @@ def test_a_room_needs_blocks_of_its_own():
         plan.check_room(todo, found, 0, "port")
 
 
+def test_parts_are_as_large_as_the_flash_has_room_for():
+    """A file that replaces one frees its block for the next part."""
+    copy = {f"/outpost/{name}.mpy": b"1" for name in "abcdef"} | {plan.MAIN: b"1"}
+    todo = plan.Plan(copy=copy, remove=["/outpost/x.mpy"])
+    old = inventory.Inventory(dict.fromkeys(copy, "0"), (8 + 2) * 4096)
+    plan.check_room(todo, old, 0, "port")
+    assert [len(part) for part in todo.parts] == [3, 3, 1] and todo.parts[-1] == [plan.MAIN]
+    assert [path for part in todo.parts for path in part] == todo.renames
+    new = inventory.Inventory({}, (8 + 2) * 4096)
+    with pytest.raises(ToolError, match="10 blocks of 4,096 bytes are free, 15 are needed"):
+        plan.check_room(todo, new, 0, "port")
+
+
 @pytest.mark.long
 def test_in_the_shared_folders_what_flash_wrote_goes_and_what_the_user_wrote_stays(rig, tmp_path):
     """/station and /support may be names of the user's folders, too."""
@@ -578,14 +600,42 @@ def test_what_arrived_before_the_cut_is_not_sent_again(rig):
 
 
 @pytest.mark.long
-def test_an_old_version_runs_until_the_new_one_has_arrived(rig):
-    assert rig.outpost("flash", "--no-link") == 0
-    old = rig.wanted()
-    change_all(rig.tree, 1)
-    before = rig.image.read_bytes()
-    with rig.flashing("--no-link"):
-        rig.wait_for_change(before)
-    assert old.items() <= rig.hashes().items()
+def test_an_old_version_runs_until_the_new_one_has_arrived(tmp_path, tree):  # noqa: F811
+    """On a flash that has room for both."""
+    with Rig(tmp_path / "rig", tree, blocks=2 * BLOCKS) as rig:
+        assert rig.outpost("flash", "--no-link") == 0
+        old = rig.wanted()
+        change_all(rig.tree, 1)
+        before = rig.image.read_bytes()
+        with rig.flashing("--no-link"):
+            rig.wait_for_change(before)
+        assert old.items() <= rig.hashes().items()
+
+
+def test_a_flash_without_room_for_two_versions_is_replaced_in_parts(
+    tmp_path, tree, monkeypatch  # noqa: F811
+):  # fmt: skip
+    """Its outbox stays. Interrupted, the board waits at its prompt, and the same again mends it."""
+    with Rig(tmp_path / "rig", tree, blocks=160) as rig:
+        assert rig.outpost("flash", "--settings", settings_file(rig), "--no-link") == 0, rig.err
+        pins = {path: one for path, one in rig.hashes().items() if path.startswith("/outbox/b")}
+        change_all(rig.tree, 1)
+        rename, calls = install._commit, []
+
+        def cut_off(board, *words, is_last):
+            if len(calls) == 3:
+                raise ToolError("cut off")
+            calls.append(is_last)
+            rename(board, *words, is_last=is_last)
+
+        monkeypatch.setattr(install, "_commit", cut_off)
+        assert rig.outpost("flash", "--no-link") == 2 and calls == [False] * 3
+        assert "no room for the old files beside the new ones" in rig.err
+        assert "/main.py" not in rig.hashes()
+        monkeypatch.setattr(install, "_commit", rename)
+        assert rig.outpost("flash", "--no-link") == 0, rig.err
+        assert rig.is_whole() and "left as they were" in rig.row("outbox")
+        assert {*pins} == {path for path in rig.hashes() if path.startswith("/outbox/b")}
 
 
 def test_bytes_damaged_on_the_way_do_not_come_into_use(rig, monkeypatch):
@@ -599,7 +649,7 @@ def test_bytes_damaged_on_the_way_do_not_come_into_use(rig, monkeypatch):
 
     monkeypatch.setattr(connection.Board, "write", spoilt)
     assert rig.outpost("flash", "--no-link") == 2
-    assert "/support/crash_log.mpy.new did not arrive as it was sent" in rig.err
+    assert ".new did not arrive as it was sent" in rig.err
     assert old.items() <= rig.hashes().items()
 
 

@@ -89,13 +89,14 @@ def test_mpremote_by_hand_as_the_page_says(rig):
     (rig.tree / "settings.json").write_text(
         '{"device_id": "x", "broker_host": "127.0.0.1", "outbox_blocks": 8}'
     )
-    removed = [line for line in lines if " rm :" in line]
+    removed = [line for line in lines if " rm " in line]
     for line in by_hand + removed:
         run_here(rig, line.replace("RPI_PICO_W", "RIG"))
-    gone = {f"station/{name}.py" for name in UPDATES}
+    gone = tuple(word[1:] for line in removed for word in line.split() if word.startswith(":"))
     assert modules_on(rig, "") == {
-        path: value for path, value in sources().items() if path not in gone
+        path: value for path, value in sources().items() if not path.startswith(gone)
     }
+    assert {f"station/{name}.py" for name in UPDATES} <= {*gone}
     assert {"/board.py", "/main.py", "/settings.json"} <= set(rig.hashes())
     for patience_s in (1, 2, 4, 8, 16, 32):  # to look is to stop it
         rig.power_cut()

@@ -258,6 +258,11 @@ def _carry_out(job: Job, board: Board, todo: plan.Plan) -> None:
         return
     total = todo.bytes_to_copy
     job.progress.note(f"copying {len(todo.copy)} files, {total:,} bytes")
+    if len(todo.parts) > 1:
+        job.progress.note(
+            "the flash has no room for the old files beside the new ones: they are replaced in "
+            f"{len(todo.parts)} parts; if that is interrupted, flash again"
+        )
     with job.progress.bar("copying", "B") as show:
         gone = 0
 

@@ -3,8 +3,9 @@ verify again.
 
 The long part, copying, leaves the installed program whole. The short one runs on the board alone,
 without the cable: main.py is put aside first and comes last, so that a power cut in between leaves
-a board that waits at its prompt, not one with half of two versions that crashes at each start.
-Whatever was cut off: the same again mends it.
+a board that waits at its prompt, not one with half of two versions that crashes at each start. A
+flash that has no room for the old files beside the new ones gets these in parts, and main.py is
+aside from the first to the last. Whatever was cut off: the same again mends it.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def commit():
     for path in {remove!r}:
         if there(path):
             os.remove(path)
+    if not {is_last!r}:
+        return print("done")
     for path in {emptied!r}:
         if there(path) and not os.listdir(path):
             os.rmdir(path)
@@ -72,10 +75,17 @@ def carry_out(board: Board, plan: Plan, show: Show) -> None:
     if plan.ended:
         board.run(_REMOVE.format(paths=plan.ended))
     _make_folders(board, plan)
-    for path, data in plan.copy.items():
-        board.write(path + STAGED, data, show)
-    _verify(board, {path + STAGED: data for path, data in plan.copy.items()})
-    _commit(board, plan)
+    parts = plan.parts or [plan.renames]
+    aside, remove = plan.aside, [path for path in plan.remove if path != MAIN_ASIDE]
+    if len(parts) > 1:  # the room that they take is needed
+        _commit(board, plan, [], aside, remove, is_last=False)
+        aside = []
+    for number, part in enumerate(parts, 1):
+        files = {path: plan.copy[path] for path in part if path in plan.copy}
+        for path, data in files.items():
+            board.write(path + STAGED, data, show)
+        _verify(board, {path + STAGED: data for path, data in files.items()})
+        _commit(board, plan, part, aside, remove, is_last=number == len(parts))
     _verify(board, plan.copy)
 
 
@@ -84,12 +94,14 @@ def _make_folders(board: Board, plan: Plan) -> None:
         board.run(_MAKE_FOLDER.format(folder=folder))
 
 
-def _commit(board: Board, plan: Plan) -> None:
-    renames, remove = plan.renames, [path for path in plan.remove if path != MAIN_ASIDE]
+def _commit(
+    board: Board, plan: Plan, renames: list[str], aside: list[str], remove: list[str], *,
+    is_last: bool,
+) -> None:  # fmt: skip
     script = _COMMIT.format(
-        aside=plan.aside, kept=KEPT, moves_main=plan.touches_code, main=MAIN, main_aside=MAIN_ASIDE,
+        aside=aside, kept=KEPT, moves_main=plan.touches_code, main=MAIN, main_aside=MAIN_ASIDE,
         renames=renames, staged=STAGED, remove=remove,
-        emptied=plan.emptied,
+        emptied=plan.emptied, is_last=is_last,
     )  # fmt: skip
     if board.run(script)[-1:] != ["done"]:
         raise ToolError(

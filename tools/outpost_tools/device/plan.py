@@ -63,7 +63,8 @@ class Plan:
     and of no more use.
 
     aside: the user's own, in the way. unchanged: paths. All of copy and staged are renamed into
-    place together. emptied: rooms of /outpost that then have no file.
+    place together. emptied: rooms of /outpost that then have no file. parts: of the renames, in
+    their order; one, unless the flash has no room for the old files beside the new ones.
     """
 
     copy: dict[str, bytes] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class Plan:
     remove: list[str] = field(default_factory=list)
     aside: list[str] = field(default_factory=list)
     emptied: list[str] = field(default_factory=list)
+    parts: list[list[str]] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -239,16 +241,37 @@ def add_drivers(plan: Plan, wanted: dict[str, bytes], inventory: Inventory, text
 
 
 def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) -> None:
-    """outbox_blocks: those that are still to be pinned. Raises ToolError."""
+    """Fills plan.parts. outbox_blocks: those that are still to be pinned. Raises ToolError."""
     files = sum(blocks_of(data) for data in plan.copy.values())
-    free = free_blocks(inventory)
+    free = free_blocks(inventory) + len(plan.ended)
     rooms = [one for one in plan.folders if _is_in(PACKAGE, one) and one not in inventory.rooms]
-    needed = files + _ROOM_BLOCKS * len(rooms) + outbox_blocks
-    needed += _SPARE_BLOCKS if plan.copy or outbox_blocks else 0
-    free += len(plan.ended)
-    if needed > free:
-        raise ToolError(
-            f"{port}: {free} blocks of 4,096 bytes are free, {needed} are needed, {outbox_blocks} "
-            "of them for the outbox; "
-            "remove files from the board, or lower the key 'outbox_blocks'"
-        )
+    others = _ROOM_BLOCKS * len(rooms) + outbox_blocks
+    others += _SPARE_BLOCKS if plan.copy or outbox_blocks else 0
+    plan.parts = [plan.renames]
+    if files + others > free:
+        gone = len(plan.remove) - len(plan.ended)
+        plan.parts = _parts(plan, inventory, free + gone - others)
+        if not plan.parts:
+            raise ToolError(
+                f"{port}: {free} blocks of 4,096 bytes are free, {files + others} are needed, "
+                f"{outbox_blocks} of them for the outbox; "
+                "remove files from the board, or lower the key 'outbox_blocks'"
+            )
+
+
+def _parts(plan: Plan, inventory: Inventory, free: int) -> list[list[str]]:
+    """The renames, in parts that fit: a file that replaces one frees a block at least. []: that is
+    not enough either."""
+    parts: list[list[str]] = [[]]
+    left = free  # while the present part arrives
+    for path in plan.renames:
+        needed = blocks_of(plan.copy[path]) if path in plan.copy else 0
+        if needed > left:
+            parts.append([])
+            left = free
+        if needed > left:
+            return []
+        parts[-1].append(path)
+        left -= needed
+        free += (path in inventory.hashes) - needed
+    return parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from outpost_tools.common import labels, source_tree
 from outpost_tools.common.errors import ToolError
@@ -17,7 +17,7 @@ from outpost_tools.send.delivery import Answer as Result
 from outpost_tools.send.delivery import Delivery
 from outpost_tools.send.line import Access
 from outpost_tools.update import contents, image
-from outpost_tools.update.transfer import Answer, NoAnswer, Transfer
+from outpost_tools.update.transfer import Answer, NoAnswer, Refused, Transfer
 
 _RESTARTS_S = 60  # for the trial's two restarts, in addition to the time to connect
 
@@ -32,6 +32,8 @@ class Course:
     timeout_s: float
     within_s: int
     progress: Progress
+    is_flat: bool = False  # all modules of the library in one folder
+    _rooms: int = field(default=-1, init=False)  # that the board has
 
     @property
     def device(self) -> str:
@@ -59,10 +61,17 @@ class Course:
         return (1 if result.result else 0), str(result)
 
     def _bring(self, *, is_dry: bool = False) -> tuple[Transfer, image.Image]:
+        """A board without rooms, of a flash that has no room for them, stays without."""
         self.progress.note("asking the board what it has")
         with self.progress.bar("sending", "B") as show:
             transfer = Transfer(self.access, self.device, self.key, self.timeout_s, show)
-            return transfer, transfer.run(self._image_for, is_dry=is_dry)
+            try:
+                return transfer, transfer.run(self._image_for, is_dry=is_dry)
+            except Refused as error:
+                if "blocks of flash" not in str(error) or self.is_flat or self._rooms:
+                    raise
+        self.is_flat = True
+        return self._bring(is_dry=is_dry)
 
     def _image_for(self, answer: Answer) -> image.Image:
         """Recreates the list that the board has, if it is still right, so that the files that
@@ -79,17 +88,22 @@ class Course:
             raise ToolError(f"{self.device}: is a {answer.board}, and --board is a {kind.name}")
         architecture = contents.architecture_of(self.device, answer.mpy)
         self.progress.note(f"a {kind.name} with {answer.version}; compiling for {architecture}")
-        files = contents.collect(
-            root, kind, architecture, self.settings, is_flat=not answer.has_rooms
-        )
-        for made_s in (answer.made_s, max(int(time.time()), answer.installed_s + 1)):
-            made = image.make(
+        self._rooms = answer.rooms
+        layouts = [self.is_flat or answer.rooms < 0, True][: 1 if answer.rooms else 2]
+        made = [contents.collect(root, kind, architecture, self.settings, is_flat=one)
+                for one in dict.fromkeys(layouts)]  # fmt: skip
+
+        def signed(files: list[image.Content], made_s: int) -> image.Image:
+            return image.make(
                 files, self.key, device=self.device,
                 board=answer.board, version=firmware_version(), made_s=made_s,
             )  # fmt: skip
-            if made.tag == answer.tag:
-                break
-        return made
+
+        for files in made:
+            known = signed(files, answer.made_s)
+            if known.tag == answer.tag:
+                return known
+        return signed(made[0], max(int(time.time()), answer.installed_s + 1))
 
     def _put_on_trial(self, tag: str) -> Result:
         command_id = wording.new_id()

@@ -39,8 +39,8 @@ class NoAnswer(ToolError):
 class Answer:
     """What a board reports about itself and about an update. mpy: `sys.implementation._mpy`.
     installed_s: when its last update was made. tag, made_s: of the list that it has; "": none.
-    need: "list", or the files; why: the reason why it refuses. has_rooms: a list may name folders
-    of the library; boards from before them do not say so."""
+    need: "list", or the files; why: the reason why it refuses. rooms: the number of
+    folders of the library, which a list may name; -1: of a board from before there were any."""
 
     board: str
     version: str
@@ -50,7 +50,7 @@ class Answer:
     made_s: int
     need: str
     why: str
-    has_rooms: bool = False
+    rooms: int = -1
 
 
 def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None:
@@ -64,7 +64,7 @@ def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None
         answer = Answer(
             str(found["board"]), str(found["version"]), int(found["mpy"]),
             int(found["installed"]), str(found["list"]), int(found["made"]),
-            str(found.get("need", "")), str(found.get("why", "")), bool(found.get("rooms")),
+            str(found.get("need", "")), str(found.get("why", "")), int(found.get("rooms", -1)),
         )  # fmt: skip
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
