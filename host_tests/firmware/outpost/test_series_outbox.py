@@ -9,7 +9,7 @@ from faulty_flash import FaultyFlash, faulty
 from outpost.outbox import Outbox
 from outpost.series import Series
 from outpost.series_outbox import over
-from outpost.status import BUSY, EMPTY, NEWER, OK, SHORT_RECORDS, STORAGE
+from outpost.status import BUSY, NEWER, OK, SHORT_RECORDS, STORAGE
 from series_samples import COLUMNS, TOPIC, Clock, read_all, read_message
 
 
