@@ -11,6 +11,7 @@ from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from outpost.subscribing import SubscribingSession
 from test_suspects import Collector, World, is_bad, numbered, on_flash
+from test_suspects import again as again_of
 
 # DISCONNECT of a server (MQTT 5.0, 3.14.2.1), after which the client may connect again
 CODES = (0x00, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8D, 0x8E, 0x90, 0x93, 0x94, 0x95, 0x96,
@@ -88,6 +89,40 @@ class TestEnds(unittest.TestCase):
         )
         world.publish(b"bad", *numbered(8)).run(600, world.client.is_drained)
         self.assertEqual((world.client.is_drained(), world.shelf()), (True, [b"bad"]))
+
+
+class TestFullShelf(unittest.TestCase):
+    """L1: a 300-byte message a minute fills a shelf of one block within a quarter of an hour."""
+
+    def test_the_window_passes_what_the_shelf_has_no_room_for(self):
+        world = World(outbox=on_flash(), rejects=is_bad)
+        for minute in range(40):
+            world.publish(b"bad%03d" % minute + bytes(290), *numbered(2)).run(60)
+        world.run(600, lambda: len(world.payloads()) == 80)
+        left, outbox = world.session.suspects.left, world.outbox
+        self.assertEqual((len(world.payloads()), outbox.aside + len(left)), (80, 40))
+        self.assertTrue(outbox.aside > 10 and len(left) > 16, (outbox.aside, left))
+        # The server takes them again: each arrives, once.
+        world.rejects = lambda *_: False
+        for _ in range(600):
+            world.session.suspects.retry()
+            world.run(60, lambda: world.session.suspects is None)
+            if world.session.suspects is None:
+                break
+        self.assertEqual((len(world.payloads()), outbox.aside), (120, 0))
+        self.assertTrue(world.client.is_drained())
+
+    def test_a_reset_loses_nothing(self):
+        outbox = on_flash()
+        world = World(outbox=outbox, rejects=is_bad)
+        for minute in range(30):
+            world.publish(b"bad%03d" % minute + bytes(290), b"%d" % minute).run(60)
+        world.run(600, lambda: len(world.payloads()) == 30)
+        self.assertTrue(len(world.session.suspects.left) > 8)
+        again = World(outbox=again_of(outbox))
+        again.run(7200, lambda: again.client.is_drained() and not again.outbox.aside)
+        found = set(world.payloads()) | set(again.payloads())
+        self.assertEqual((len(found), again.outbox.aside), (60, 0))
 
 
 class TestSilence(unittest.TestCase):
