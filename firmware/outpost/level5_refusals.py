@@ -30,6 +30,7 @@ class Refusals:
         # At place seq & 15: the message of the window whose exchange is over, because it was
         # refused, and that was not sent since. _anew: how many there are, or were.
         self._over, self._anew = [_NOTHING] * 16, 0
+        self._refused = [_NOTHING] * 16  # likewise: the message that was refused before
         self._pause_ms = -1  # ticks at which a pause began; -1: none
         self._pause_s = self._pause_acked = 0  # its length; `acknowledged` when it began
 
@@ -52,7 +53,12 @@ class Refusals:
         it is set aside, it waits, and starts another exchange; the others go on."""
         self.reason = code
         self.denied += 1
-        if not (self._load_suspects() and self.suspects.on_refused(seq, code in _FOR_GOOD)):
+        is_final = code in _FOR_GOOD
+        # A first refusal may be a busy server's: it loads nothing.
+        is_judged = is_final or self._refused[seq & 15] == seq
+        self._refused[seq & 15] = seq
+        is_judged = is_judged and self._load_suspects()
+        if not is_judged or not self.suspects.on_refused(seq, is_final):
             self._denied |= 1 << (seq & 15)
             self._pause()
         if self.on_refused:

@@ -656,7 +656,9 @@ class Session:
                 from outpost.suspects import Suspects
 
                 self.suspects = Suspects(self)
-        except (ImportError, MemoryError):
+        except ImportError:
+            return False
+        except MemoryError:  # apart: a tuple of both would take memory, too
             return False
         return True
 

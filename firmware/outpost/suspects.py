@@ -24,7 +24,7 @@ aside, each connection then begins with a control, and messages go out one at a 
 - The server ends it in the trial: this counts for the message, which has the next trial too.
 - No acknowledgement comes in time: the next message has its trial. The silence counts if a later
   message was acknowledged, or once another one is, or when the whole window has been silent.
-- A refusal for now (MQTT 5.0) counts as well, also outside of a trial; the others go on.
+- A refusal for now (MQTT 5.0) counts from the second on, also outside of a trial; the others go on.
 
 At a count of three, or at once if its topic is invalid or the refusal is permanent, the message is
 set aside. If the shelf has no room, it is left in the ring and the window passes it, as long as the

@@ -146,7 +146,7 @@ def results() -> dict:
     }
     sizes = {
         goal_cells.ALONE: {"heap": 11_000, "mpy": 9000},
-        goal_cells.WHOLE: {"heap": 21_000, "mpy": 19_000},
+        goal_cells.WHOLE: {"heap": 31_500, "mpy": 19_000},
     }
     return {
         "peers": {"cells": ours, "arm": {}, "missing": {}},

@@ -1,3 +1,4 @@
+# cpython-only: an explorer
 """The explorer of the law of progress, on a few mixtures, and that it finds what breaks the law."""
 
 import pytest

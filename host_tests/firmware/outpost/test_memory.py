@@ -6,7 +6,14 @@ The bytes that memory.py moves are in test_bytes.py.
 import sys
 import unittest
 
-from outpost.memory import unload
+from outpost import memory
+
+unload = memory.unload
+if hasattr(sys, "gettrace"):  # CPython, where the provers replace it for the whole process
+    found = {"__name__": "memory"}
+    with open(memory.__file__) as file:
+        exec(file.read(), found)
+    unload = found["unload"]
 
 MODULES = ("unloaded.first", "unloaded.room.second")
 

@@ -119,7 +119,7 @@ class TestBadImages(unittest.TestCase):
             flash = flash_in_ram(4)
             outbox = Outbox(flash, 512)
             outbox.format(b"01234567")
-            for length in (20, 400, *[100] * after):
+            for length in [20, 400] + [100] * after:
                 self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
             small = Outbox(flash, 128)
             self.assertEqual(small.mount(), status.SHORT_RECORDS, after)

@@ -362,7 +362,7 @@ class TestGap(unittest.TestCase):
 class TestMemory(unittest.TestCase):
     def test_a_counted_message_that_is_released_otherwise_is_forgotten(self):
         world = World5(says=lambda payload, number: b"\x40\x03" + number + b"\x97")
-        world.publish(b"bad").run(2, lambda: world.session.denied)
+        world.publish(b"bad").run(10, lambda: world.session.denied == 2)
         self.assertTrue(world.session.suspects is not None)
         world.outbox.discard(0)
         world.session._restart_window(1)

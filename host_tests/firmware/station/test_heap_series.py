@@ -36,10 +36,6 @@ class Loop(World):
             self.client.poll(self.now_ms)
 
 
-class OfAnotherProgram(Loop):
-    record_bytes = 512
-
-
 class TestHeap(unittest.TestCase):
     def test_measured_stored_sent_and_acknowledged(self):
         for kind in KINDS:
@@ -57,18 +53,6 @@ class TestHeap(unittest.TestCase):
             loop.turns(400)
             self.assertEqual(measured(loop.turns, 6000), (0, 0), str(kind))
             self.assertTrue(loop.outbox.dropped > 10, str(loop.outbox.dropped))
-
-    def test_records_of_another_program_are_read_without_their_last_samples(self):
-        """And each time that is told."""
-        for kind in KINDS:
-            before = World([Thermometer()], None, *kind, series_age_s=86_400)
-            before.turn(4000)
-            loop = OfAnotherProgram(kind, flash=before.flash)
-            loop.turns(4)  # connecting may allocate
-            cut = loop.outbox.cut_short
-            self.assertEqual(measured(loop.turns, 400), (0, 0), str(kind))
-            self.assertTrue(loop.outbox.cut_short - cut > 5, str(loop.outbox.cut_short))
-            self.assertFalse(loop.station._health.has_news())
 
 
 if __name__ == "__main__":
