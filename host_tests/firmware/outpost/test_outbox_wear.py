@@ -33,7 +33,7 @@ class TestWear(unittest.TestCase):
         self.assertTrue(erases <= 0.026 and programs <= 1.02 and spread <= 1)
 
     def test_mount_reads_by_fill(self):
-        """64 headers, and two sectors, since the newest record may be the first of its own: header, 39
+        """64 headers, and two sectors, as the newest record may be the first of its own: header, 39
         records, the end, and the rest that must be blank in pieces of 768 bytes.
         """
         flash = flash_in_ram(64, 256)
