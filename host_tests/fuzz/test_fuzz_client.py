@@ -122,4 +122,4 @@ def test_minimised_keeps_what_fails():
 
 def test_a_mutant_whose_text_is_gone_is_an_error():
     with pytest.raises(ValueError, match="does not have once"):
-        Firmware({"reader": ("no such text", "")})
+        Firmware({"session": ("no such text", "")})

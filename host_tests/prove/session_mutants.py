@@ -51,7 +51,6 @@ _QOS_1 = (
 SCOPES = {
     "exactly_once": _QOS_2,
     "session": (*_QOS_1, *_QOS_2),
-    "reader": (*_QOS_1, *_QOS_2[:2]),
     "subscribing": (_QOS_1[-1], *_QOS_2),
     "text": (*_QOS_1[:1], *_QOS_2[:2]),
     "ticks": (*_QOS_1[:1], *_QOS_2[:2]),
