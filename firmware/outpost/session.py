@@ -656,9 +656,7 @@ class Session:
                 from outpost.suspects import Suspects
 
                 self.suspects = Suspects(self)
-        except ImportError:
-            return False
-        except MemoryError:  # apart: a tuple of both would take memory, too
+        except Exception:  # ImportError, MemoryError: a tuple of both would take memory
             return False
         return True
 
