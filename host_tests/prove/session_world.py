@@ -48,6 +48,7 @@ _ANSWER = "(-1 - ((@ & 0xFFFF) - o) % 65535 if @ >> 16 in (0x62, 0x6A) else @)"
 _TIME = f"(min(now - @ & T, {FOREVER_MS}) if @ >= 0 else -1)"
 _KINDS = {
     **dict.fromkeys(("base", "next_send", "high", "_exchanged", "maybe_sent"), _NUMBER),
+    **dict.fromkeys(("_ended_seq", "_replay_end"), _NUMBER),
     **dict.fromkeys(("_two", "_released", "_due"), _BITS),
     **{"_answer": _ANSWER, "through": "max(@ + 1 - o, 0)"},
     **{
