@@ -149,6 +149,7 @@ class World:
         self.now_ms = 1000
         self.connects = self.attempts = 0
         self.taken: dict[int, int] = {}  # number -> the connection that acknowledged it
+        self.published: dict[int, int] = {}  # number -> connections before it was published
         self.released: set[int] = set()  # identifiers of QoS 2 that were released
         self.durable: set[int] = set()  # sequence numbers that the collector has
         self.held_from = 0
@@ -171,6 +172,7 @@ class World:
         if self.client.publish(b"t/1", text, len(text), qos):
             return False
         self._numbers.append(number)
+        self.published.setdefault(number, self.connects)
         return True
 
     def _link(self) -> Path:

@@ -139,7 +139,7 @@ def explore(level: int, store: str, every: int, seed: int) -> Tally:
         setting = Setting(level=level, store=store, **options)
         for verdicts in mixtures(setting, every, seed + place * 13):
             world, is_done = run(setting, verdicts)
-            taken = [at for number, at in world.taken.items() if number < MORE]
+            taken = [at - world.published[n] for n, at in world.taken.items() if n < MORE]
             last = max(taken, default=0)
             most = bound(setting, verdicts)
             tally.runs += 1
