@@ -2,7 +2,7 @@
 """Checks the law of progress (`firmware/outpost/suspects.py`) in virtual time: each verdict on each
 of four messages, four good ones beside them, at every level and over every store.
 
-    python host_tests/prove/prove_progress.py              every mixture; `make prove` takes one of 7
+    python host_tests/prove/prove_progress.py              every mixture; `make prove`: one of 7
     python host_tests/prove/prove_progress.py --short      one of 997 mixtures: what CI runs
     python host_tests/prove/prove_progress.py --level 5 --store collector
     python host_tests/prove/prove_progress.py --networks   bad networks: nothing may be set aside
