@@ -18,7 +18,8 @@ _FIELDS = const(60)  # one more than 59 places hold
 def widen(one):
     """Grow the table of a session's fields to 73 places, as `outbox_setup.widen` does. Without it,
     55 fields would share 59 places, and each access would take longer."""
-    names = [name for name in builtins.__dict__ if name[0] != "_"][:_FIELDS]
+    # startswith, as an interpreter keeps each letter that name[0] returns
+    names = [name for name in builtins.__dict__ if not name.startswith("_")][:_FIELDS]
     for name in names:
         setattr(one, name, None)
     for name in reversed(list(one.__dict__)):  # from the last place, so that most become free again

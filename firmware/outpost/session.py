@@ -232,12 +232,12 @@ class Session:
                 return _BAD_TOPIC
         if length > len(payload) or length < 0:
             return _BAD_LENGTH
-        if (qos > 1 or qos < 0) and qos != self.highest_qos:
-            return _BAD_QOS
         self.check_ms = self.now_ms
-        if not qos:
+        if qos == 0:
             self._retain = retain
             return self._publish_now(topic, payload, length)
+        if qos != 1 and qos != self.highest_qos:
+            return _BAD_QOS
         qos = qos << 4 | (0x40 if retain else 0)
         retain = self._append  # a call of the field itself would exceed the 11-word frame
         return retain(topic, payload, length, qos)

@@ -23,8 +23,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import bench_readme
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import paths
+
+sys.path.extend(paths.ALL)
+
+import bench_readme
 import size_report
 from outpost_tools.common import interpreters
 from outpost_tools.common.errors import ToolError

@@ -88,7 +88,7 @@ ALL = Configuration(
     ("client", "session", "outbox", "clock", "telemetry"),
     "with_all",
     46_800,
-    32_200,
+    31_400,
     31_200,
     9_000,
 )

@@ -146,7 +146,7 @@ def results() -> dict:
     }
     sizes = {
         goal_cells.ALONE: {"heap": 11_000, "mpy": 9000},
-        goal_cells.WHOLE: {"heap": 31_500, "mpy": 19_000},
+        goal_cells.WHOLE: {"heap": size_report.ALL.heap_goal, "mpy": 19_000},
     }
     return {
         "peers": {"cells": ours, "arm": {}, "missing": {}},
@@ -172,7 +172,7 @@ def test_reached_within_budget_and_not_reached():
         == state(found, "Heap after import and one instance, .mpy: client")
         == goal_cells.YES
     )
-    assert state(found, whole) == goal_cells.BUDGET
+    assert state(found, whole) == goal_cells.YES
     found["peer_sizes"][goal_cells.WHOLE]["heap"] = size_report.ALL.heap_budget + 1
     assert state(found, whole) == goal_cells.NO
     assert state(found, "Instructions per stored") == goal_cells.NO
@@ -188,11 +188,20 @@ def test_reached_within_budget_and_not_reached():
     )
 
 
+def test_a_size_between_goal_and_budget_says_so():
+    wide = dataclasses.replace(size_report.ALL, heap_goal=100, heap_budget=110)
+    for heap, expected in (
+        (100, goal_cells.YES), (101, goal_cells.BUDGET), (110, goal_cells.BUDGET),
+        (111, goal_cells.NO),
+    ):  # fmt: skip
+        found = results() | {"peer_sizes": {goal_cells.WHOLE: {"heap": heap, "mpy": 1}}}
+        assert goal_cells.size(goal_cells.WHOLE, wide)(found).state == expected
+
+
 def test_what_is_not_reached_has_its_reason_and_what_was_not_run_says_so():
     found = lines(results() | {"failed": {"spark": "no Java"}})
     assert {line["state"] for line in found.values()} == {
         goal_cells.YES,
-        goal_cells.BUDGET,
         goal_cells.NO,
         goal_cells.UNKNOWN,
     }

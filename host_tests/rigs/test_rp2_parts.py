@@ -106,6 +106,7 @@ def test_frames_of_a_traceback_are_found_and_held_against_the_source(tmp_path):
     (tmp_path / "a.py").write_text("def f():\n    return 1\n\n\ndef g():\n    return 2\n")
     text = 'Traceback (most recent call last):\r\n  File "a.py", line 2, in f\r\nValueError: x\r\n'
     (frame,) = tracebacks.frames(text)
+    assert frame == tracebacks.frames(text.replace("a.py", "a"))[0]
     assert tracebacks.misplaced(frame, [tmp_path]) == ""
     for file, line, function in (("a.py", 6, "f"), ("a.py", 2, "h"), ("b.py", 2, "f")):
         assert tracebacks.misplaced(tracebacks.Frame(file, line, function), [tmp_path])

@@ -79,9 +79,11 @@ def test_what_flash_copies_publishes_and_feeds_the_watchdog(tmp_path, micropytho
 
 
 def source_of(file: str, kind: str) -> Path | None:
-    """The file in the repository that a traceback of such a board names; None for one of the test's
-    own.
+    """The file in the repository that a traceback of such a board names: `outpost.client`,
+    `main.py`; None for one of the test's own.
     """
+    if not file.endswith(".py"):
+        file = file.replace(".", "/") + ".py"
     places = (REPOSITORY / place / file for place in ("firmware", "boards", f"boards/{kind}"))
     found = [path for path in places if path.is_file()]
     return found[0] if found and not Path(file).is_absolute() else None

@@ -29,7 +29,7 @@ def test_every_module_is_compiled_under_its_own_name(tmp_path, capsys):
         found = {path.relative_to(built) for path in built.rglob("*.*")}
         assert found == sources and len(sources) > 5
     session = (tmp_path / "outpost" / "session.mpy").read_bytes()
-    assert b"on_acknowledged" in session and b"outpost/session.py" in session
+    assert b"on_acknowledged" in session and b"outpost.session" in session
     printed = capsys.readouterr().out
     size = (FIRMWARE / "outpost" / "session.py").stat().st_size
     assert f"outpost/session.py{size:>32}{len(session):>10}" in printed

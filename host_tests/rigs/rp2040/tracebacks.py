@@ -12,15 +12,25 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Frame:
+    """file: of the source, from the folder that holds its package."""
+
     file: str
     line: int
     function: str
 
 
+def source_path(shown: str) -> str:
+    """The path of what a traceback shows: `outpost.client` of a module, `main.py` as it is."""
+    return shown if shown.endswith(".py") else shown.replace(".", "/") + ".py"
+
+
 def frames(text: str) -> list[Frame]:
     """Returns the frames of the last traceback in the text, outermost first."""
     last = text.replace("\r", "").rpartition("Traceback (most recent call last):")[2]
-    return [Frame(file, int(line), function) for file, line, function in _FRAME.findall(last)]
+    return [
+        Frame(source_path(shown), int(line), function)
+        for shown, line, function in _FRAME.findall(last)
+    ]
 
 
 def misplaced(frame: Frame, roots: list[Path]) -> str:

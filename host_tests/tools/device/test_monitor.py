@@ -129,7 +129,7 @@ def test_a_crash_is_shown_with_its_reason(rig, tmp_path):
 
 @pytest.mark.long
 def test_a_traceback_is_that_of_the_repository_and_its_controls_are_visible(rig, tmp_path):
-    """As flash installs it now: file, line and function of the source."""
+    """As flash installs it now: module, line and function of the source."""
     flash(rig)
     fault = "def fail(*_):\n  raise ValueError('as an example' + chr(27) + '[2J')\n"
     text = f"import station.station as s\n{fault}s.Station.measure = fail\n"
@@ -138,11 +138,11 @@ def test_a_traceback_is_that_of_the_repository_and_its_controls_are_visible(rig,
     rig.mpremote("exec", f"f = open('/main.py', 'w'); f.write({text!r}); f.close()")
     reason = "ValueError: as an example\\x1b[2J"
     out = shown_until(tmp_path, [reason], "--port", rig.port, meanwhile=rig.power_cut)
-    frames = re.findall(r'File "(station/station\.py)", line (\d+), in (\w+)', out)
+    frames = re.findall(r'File "(station\.station)", line (\d+), in (\w+)', out)
     assert frames, out
     assert "\x1b" not in out
-    for file, line, function in frames:
-        source = ast.parse((REPOSITORY / "firmware" / file).read_text())
+    for _, line, function in frames:
+        source = ast.parse((REPOSITORY / "firmware" / "station" / "station.py").read_text())
         (found,) = (
             node for node in ast.walk(source)
             if isinstance(node, ast.FunctionDef) and node.lineno <= int(line) <= node.end_lineno

@@ -1,11 +1,10 @@
 """Compiles the firmware for a board: each source to one .mpy file, nothing renamed, nothing merged.
 
-Line numbers are kept, so a traceback from a board names file, line and function as they stand in
-the repository. The file's name in it is its path on the board, with .py: `outpost/client.py`,
-`station/clock.py` and `main.py` lie so in firmware/, `support/wifi.py` in boards/, `board.py` in
-the board's folder there. (The whole path would cost each module 9 bytes of heap and say nothing
-more: main.py, which a board compiles itself, has no other name either.) Folders of a package are
-folders on the board, too.
+Line numbers are kept, so a traceback from a board names module, line and function as they stand in
+the repository: `File "outpost.client", line 93, in poll`. A module is named as it is imported,
+which is a name that the interpreter keeps anyway: as a path, it would cost each module about 27
+bytes of heap. `outpost.client` and `station.clock` lie in firmware/, `support.wifi` in boards/,
+`board` in the board's folder there. Folders of a package are folders on the board, too.
 
 -O2 is mpy-cross's highest level that keeps line numbers; assertions go, should there be any. -O3
 drops the numbers: 688 of 16,712 bytes of a lone client's heap (`make size` with _LEVEL changed).
@@ -89,7 +88,8 @@ def compile_all(texts: Mapping[str, str], architecture: str) -> dict[str, bytes]
 
 @functools.cache
 def compiled(source: str, title: str, architecture: str) -> bytes:
-    """One .mpy. title: the file's name in tracebacks. Raises ToolError with what mpy-cross said."""
+    """One .mpy. title: its path on the board, with .py; errors name it so. Raises ToolError with
+    what mpy-cross said."""
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / title, Path(folder) / "out.mpy"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def compiled(source: str, title: str, architecture: str) -> bytes:
             f"-march={architecture}",
             f"-O{_LEVEL}",
             "-s",
-            title,
+            import_name(title),
             "-o",
             str(target),
             title,
@@ -109,6 +109,11 @@ def compiled(source: str, title: str, architecture: str) -> bytes:
             said = " ".join((done.stderr or done.stdout).split())
             raise ToolError(f"{title}: mpy-cross: {said[-300:]}")
         return target.read_bytes()
+
+
+def import_name(path: str) -> str:
+    """The name of the module at this path on a board: what its tracebacks say."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def command() -> str:
