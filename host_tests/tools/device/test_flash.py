@@ -88,6 +88,30 @@ def tls_settings(rig, broker, certificates, ca="ca.pem"):
     return settings_file(rig, broker_port=broker.tls_port, tls=True, **paths)
 
 
+class BoardThatSays:
+    """Of `connection.Board`, what the link's test calls."""
+
+    port = "port"
+
+    def __init__(self, *lines):
+        self._lines, self.is_fresh = lines, False
+
+    def renew(self):
+        self.is_fresh = True
+
+    def run(self, script, take):
+        assert self.is_fresh
+        for line in self._lines:
+            take(line)
+        return list(self._lines)
+
+
+def test_no_memory_for_a_connection_says_what_to_do():
+    is_up, text = selftest.link(BoardThatSays("E 12", "L 0 12"), 1.0)
+    assert not is_up and text.startswith("not accepted within 1 s: ENOMEM (12): the heap has no")
+    assert "leave out some of 'series', 'commands', 'update_key', 'level' 5" in text
+
+
 def numbers(observer):
     return [decode(message.topic, message.payload.encode()).seq for message in observer.messages]
 
@@ -106,6 +130,8 @@ def test_a_blank_board_publishes_over_tls(architecture, tmp_path, tree, certific
             "outbox"
         )
         assert "heap locked" in rig.row("heap")
+        # Link and first message each in a fresh interpreter: TLS takes 17 KB in one piece.
+        assert rig.starts == ["main", "raw", "raw", "raw", "main"]
         observer.wait(20)
         assert rig.outpost("flash") == 0, rig.err + rig.out
         assert rig.row("files").startswith("0 copied (0 bytes)")

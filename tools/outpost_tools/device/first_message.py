@@ -19,11 +19,10 @@ from outpost_tools.device.connection import Board
 # Confirmations that came on this connection: the first one may be what the broker has retained from
 # a collector that is gone.
 _SCRIPT = """
-import gc
 import main
 
 def first(limit_ms):
-    board = main.board  # what a script before this one opened is of no more use
+    board = main.board
     settings = main.load_settings()
     board.open(settings)
     station = main.build(settings)
@@ -68,9 +67,6 @@ def guarded(limit_ms):
         print("X", error)
     finally:
         main.board.release_watchdog()
-
-settings = None
-gc.collect()
 """
 _ANSWER = re.compile(r"D( -?\d+){10}")
 _MESSAGES_A_BLOCK = 16  # of a station's message with three readings: 248 bytes each
@@ -101,6 +97,7 @@ def check(board: Board, limit_s: float) -> tuple[bool, str]:
         if re.fullmatch(r"E -?\d+", line) and int(line[2:]):
             errors.append(int(line[2:]))
 
+    board.renew()
     lines = board.run(f"{_SCRIPT}\nguarded({int(limit_s * 1000)})", take)
     reason = next((line[2:] for line in lines if line.startswith("X ")), "")
     if reason:

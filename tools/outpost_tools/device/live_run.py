@@ -25,7 +25,7 @@ import time
 
 import main
 
-board = main.board  # what a script before this one opened is of no more use
+board = main.board
 
 class Timed:
     def __init__(self, device):
@@ -145,9 +145,6 @@ def live(count, seconds, limit):
 
 def without_link():
     pass
-
-settings = None
-gc.collect()
 """
 
 
@@ -200,6 +197,7 @@ def run(board: Board, count: int, seconds: int, limit_s: int, tell: Callable[[],
     tell: called with each sign of life. Raises ToolError.
     """
     silence_s = board.answer_s + flash_time.silence_s(0)
+    board.renew()
     script = f"{_SCRIPT}\nlive({count}, {seconds}, {limit_s})"
     return parse(board.run(script, lambda line: tell(), silence_s))
 

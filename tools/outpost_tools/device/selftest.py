@@ -3,7 +3,7 @@ answers.
 
 The outbox is opened as main.py opens it (a stock board pins its blocks at that, if need be) and
 only read. The messages go into an outbox in RAM, to a server that is a few lines of the script. The
-link is asked for as main.py asks for it.
+link is asked for as main.py asks for it, in an interpreter as fresh as main.py's.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _HINTS = {
     "LINK_LOST": ": what listens at 'broker_host', 'broker_port' closed the connection; does it "
     "want TLS ('tls', 'ca_file', or --credentials), or is it no broker?",
     "ECONNREFUSED": ": nothing listens at 'broker_host', 'broker_port'",
+    "ENOMEM": ": the heap has no piece that is long enough (TLS takes 17 KB in one): leave out "
+    "some of 'series', 'commands', 'update_key', 'level' 5, or take a board with more memory",
 }
 
 _BEGIN = """
@@ -183,10 +185,12 @@ def heap_free(count):
     print("M", client.session.acknowledged - count, gc.mem_alloc() - before)
 """
 _LINK = """
+from board import Board
 from outpost.client import Client
 from station.clock import Clock
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
+from station.settings import load
 
 def of_level(level):
     if level != 5:
@@ -195,8 +199,12 @@ def of_level(level):
     return over(Session)
 
 def link(limit_ms):
-    if not settings:
-        return print("X", reason)
+    board = Board()
+    try:
+        settings = load("settings.json")
+        board.open(settings)
+    except ValueError as error:
+        return print("X", error)
     who = settings["device_id"].encode()
     options = {"in_flight_bytes": board.in_flight_bytes}
     options["user"] = settings["user"].encode() or None
@@ -288,7 +296,8 @@ def heap_free(board: Board) -> str:
 def link(
     board: Board, limit_s: float = LINK_S, show: Callable[[str], None] = lambda state: None
 ) -> tuple[bool, str]:
-    """Whether the broker let the board in, and what to report. After outbox().
+    """Whether the broker let the board in, and what to report. After outbox(), which says more of
+    a board that does not open; no script of before can go on after it.
 
     show: gets each reason why the broker does not accept it, when it comes up.
     """
@@ -300,6 +309,7 @@ def link(
             seen.append(name_of(int(state[1])))
             show(seen[-1] + _HINTS.get(seen[-1].split()[0], ""))
 
+    board.renew()
     lines = board.run(f"{_LINK}\nlink({int(limit_s * 1000)})", take)
     found = _answer(board, lines, "L")
     if isinstance(found, str):
