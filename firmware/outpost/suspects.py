@@ -296,9 +296,9 @@ class Suspects:
             if outbox.aside >= max(self._full_at, 1) or self.refuse(seq) != _OK:
                 return
         self.left.pop(0)
-        if not hasattr(self._session, "through"):  # collector mode: confirmations release
-            end = min(self.left[0], self._session.base) if self.left else self._session.base
-            outbox.discard_through(end - 1)
+        end = min(self.left[0], self._session.base) if self.left else self._session.base
+        for seq in range(max(seq, outbox.oldest_seq), end):
+            self._session._release(seq)
 
     def _pass(self, seq):
         """Others have their turn before message seq."""
