@@ -297,8 +297,8 @@ class Suspects:
                 return
         self.left.pop(0)
         end = min(self.left[0], self._session.base) if self.left else self._session.base
-        for seq in range(max(seq, outbox.oldest_seq), end):
-            self._session._release(seq)
+        for acknowledged in range(max(seq, outbox.oldest_seq), end):
+            self._session._release(acknowledged)
 
     def _pass(self, seq):
         """Others have their turn before message seq."""
