@@ -98,14 +98,11 @@ class Suspects:
         return not self._session.outbox.aside
 
     def is_testing(self):
-        """True while nothing but the message on trial may end the connection."""
-        if self._state == _CONTROL:
+        """True while nothing but the message on trial, or that of the shelf, may end the
+        connection."""
+        if self._state == _CONTROL or (self._shelved and self._shelved.is_out()):
             return True
         return self._state == _TRIAL and self._seq >= 0 and not self._is_late()
-
-    def is_retrying(self):
-        """True while a message of the shelf is out."""
-        return self._shelved is not None and self._shelved.is_out()
 
     def shelved(self):
         """Returns the Retry, which sends messages of the shelf again."""
