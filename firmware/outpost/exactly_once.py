@@ -74,7 +74,7 @@ class ExactlyOnceSession(SubscribingSession):
         self._is_noted = True  # the note in flash has all released messages
         self.aside_id = 0  # identifier of a message set aside, from PUBREC to PUBCOMP; 0: none
         is_long = outbox.record_bytes >= len(self._note) + _RECORD_OVERHEAD
-        if not is_long or not hasattr(outbox, "set_note"):
+        if not is_long or not hasattr(outbox, "set_note"):  # which no other outbox need know
             raise ValueError("session: QoS 2 needs a NotedOutbox, with record_bytes of 88 or more")
         if outbox.note_length >= _FIXED_BYTES:
             self._take_note(outbox.note, outbox.note_length)

@@ -68,7 +68,7 @@ class Refusals:
         """PUBACK or PUBREC with a reason code of failure: that exchange is over."""
         place = self._place_of(packet_id)
         seq = self.base + place
-        if place >= 0 and (getattr(self, "_two", 0) >> (seq & 15) & 1) == (first == 0x50):
+        if place >= 0 and (self._two >> (seq & 15) & 1) == (first == 0x50):
             self._refuse(seq, code)
             if self._place_of(packet_id) >= 0:  # it was not set aside
                 self._end_exchange(seq)

@@ -68,6 +68,7 @@ class Level5(Refusals):
     _fault = 0  # reason code of the DISCONNECT that ends this connection
     _is_said = False  # that DISCONNECT was started
     _left = 0  # reason code of the server's DISCONNECT
+    _two = 0  # bit seq & 15 of a message in flight: it is QoS 2 (`exactly_once.py`)
     _short = None  # the session's buffer, while a longer one takes CONNACK
     farewell = b"\xe0\x00"
     on_refused = None

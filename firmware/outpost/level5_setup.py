@@ -23,6 +23,10 @@ value, as in ((0x26, (b"site", b"north")), (0x03, b"application/json")):
     keep_unmatched       True: a message without a subscriber is kept, and sent again later
 ValueError names what is wrong.
 
+What a session can do (subscribe, confirm, take pieces) is asked once, by the name of a method or
+field: an attribute of Session for it would take 134 bytes of every board's heap, because the table
+of that class is full.
+
 Must not know a session's state. Allocation: what it returns, and as much again.
 """
 # pyright: reportAttributeAccessIssue=false
@@ -130,7 +134,7 @@ def _is_new(session):
     outbox = session.outbox
     if outbox.renumbers or outbox.next_seq:
         return False
-    is_2 = session.highest_qos == 2 and not getattr(outbox, "note_length", 0)
+    is_2 = session.highest_qos == 2 and not outbox.note_length
     return is_2 or not hasattr(session, "subscribe")
 
 

@@ -98,14 +98,11 @@ class Suspects:
         return not self._session.outbox.aside
 
     def is_testing(self):
-        """True while nothing but the message on trial may end the connection."""
-        if self._state == _CONTROL:
+        """True while nothing but the message on trial, or that of the shelf, may end the
+        connection."""
+        if self._state == _CONTROL or (self._shelved and self._shelved.is_out()):
             return True
         return self._state == _TRIAL and self._seq >= 0 and not self._is_late()
-
-    def is_retrying(self):
-        """True while a message of the shelf is out."""
-        return self._shelved is not None and self._shelved.is_out()
 
     def shelved(self):
         """Returns the Retry, which sends messages of the shelf again."""
@@ -296,9 +293,9 @@ class Suspects:
             if outbox.aside >= max(self._full_at, 1) or self.refuse(seq) != _OK:
                 return
         self.left.pop(0)
-        if not hasattr(self._session, "through"):  # collector mode: confirmations release
-            end = min(self.left[0], self._session.base) if self.left else self._session.base
-            outbox.discard_through(end - 1)
+        end = min(self.left[0], self._session.base) if self.left else self._session.base
+        for acknowledged in range(max(seq, outbox.oldest_seq), end):
+            self._session._release(acknowledged)
 
     def _pass(self, seq):
         """Others have their turn before message seq."""

@@ -6,6 +6,12 @@ because the outbox is full connects as well. Every other wake leaves the radio a
 program of flash. A wake that connects costs one more, for the acknowledgements.
 
 A power cut in the wake that should have connected delays the connection to the next multiple.
+
+**The law of the long wake.** What shows that the server does not take a message (`suspects.py`) is
+known in RAM alone, and most wakes are too short for it. So one wake in 16, by chance, lasts for up
+to 10 minutes, as long as the server leaves 16 messages waiting. That is enough to set at least one
+aside; and a board whose server takes nothing lives on.
+
 Loaded only when `deep_sleep` is set.
 """
 
@@ -15,22 +21,13 @@ from outpost.ticks import elapsed_ms
 
 _FULL = const(-1)
 _LEAST_MS = const(100)  # ESP32 treats a sleep of 0 as one without end
+_LONG_MS = const(600_000)
+_MANY = const(16)  # messages, as wide as the window is
 
 
 def wake(station, board, settings):
     """One wake. Ends in board.sleep(), or returns when the board says stop and all is delivered."""
-    client, start_ms = station.client, board.ticks_ms()
-    limit_ms = _limit_ms(station.commands, settings["wake_limit_ms"])
-
-    def until(is_done):
-        """Poll until is_done() is true, or the wake's time is over."""
-        while not is_done() and elapsed_ms(board.ticks_ms(), start_ms) < limit_ms:
-            board.feed_watchdog()
-            board.keep_time(station.clock, board.ticks_ms())
-            if not client.poll(board.ticks_ms()):
-                board.idle(client)
-            station.tell_state()
-
+    client, until = station.client, _poller(station, board, settings["wake_limit_ms"])
     client.session.outbox.erase_ahead = _not_now
     board.started(client)
     is_due = _is_due(station, board, settings["connect_every"])
@@ -55,11 +52,39 @@ def wake(station, board, settings):
         board.sleep(_rest_ms(station.clock, board.ticks_ms(), settings["interval_ms"]))
 
 
+def _poller(station, board, wake_limit_ms):
+    """Returns until(is_done): poll until is_done() is true, or the time of this wake is over."""
+    client, start_ms = station.client, board.ticks_ms()
+    limit_ms = _limit_ms(station.commands, wake_limit_ms)
+    may_be_long = limit_ms == wake_limit_ms and board.random_hex()[:1] == b"0"
+
+    def is_over():
+        passed_ms = elapsed_ms(board.ticks_ms(), start_ms)
+        if passed_ms < limit_ms:
+            return False
+        return passed_ms >= _LONG_MS or not (may_be_long and _is_stuck(client.session))
+
+    def until(is_done):
+        while not is_done() and not is_over():
+            board.feed_watchdog()
+            board.keep_time(station.clock, board.ticks_ms())
+            if not client.poll(board.ticks_ms()):
+                board.idle(client)
+            station.tell_state()
+
+    return until
+
+
 def _limit_ms(commands, wake_limit_ms):
     """Returns the limit of a wake. Settings on trial may have less time than others."""
     return (
         min(wake_limit_ms, commands.limit_ms) if commands and commands.is_trial else wake_limit_ms
     )
+
+
+def _is_stuck(session):
+    """True when this wake has connected, and the server leaves many messages waiting."""
+    return session.connects and session.outbox.next_seq - session.base >= _MANY
 
 
 def _is_due(station, board, connect_every):

@@ -36,7 +36,7 @@ _HEAP_BYTES = 4 << 30
 # They take long, or run mutants or another interpreter themselves.
 _LEFT_OUT = (
     "test_100_000_messages", "test_images_are_identical", "test_each_mutant_is_caught",
-    "test_mutants_are_caught",
+    "test_mutants_are_caught", "test_a_server_that_is_silent_for_a_day",
 )  # fmt: skip
 
 

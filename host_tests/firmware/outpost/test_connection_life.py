@@ -118,6 +118,18 @@ class TestTakeover(unittest.TestCase):
         self.assertEqual(world.client.last_error, status.TAKEN_OVER)
         self.assertTrue(world.in_hour(0) <= A_MINUTE_AND_MORE)
 
+    def test_also_while_a_message_is_aside(self):
+        """It ends no connection here (the broker does not pass it on), so it excuses none."""
+        for interval_ms in (0, 1000):
+            world = World(peers.OtherClient(2000), random=random, interval_ms=interval_ms)
+            world.outbox.append(b"t", b"99999999", 8, 0x10)
+            world.session._load_suspects()
+            world.session.suspects.refuse(world.session.base, 8)
+            world.run(HOUR_S)
+            self.assertEqual((interval_ms, world.outbox.aside), (interval_ms, 1))
+            self.assertEqual(world.client.last_error, status.TAKEN_OVER)
+            self.assertTrue(world.in_hour(0) <= A_MINUTE_AND_MORE, world.in_hour(0))
+
     def test_two_clients_with_one_identifier_both_find_out_within_a_minute(self):
         """A real pair: each connect closes the other's connection."""
         both = peers.OneId()
