@@ -36,7 +36,7 @@ def _stop(signum: int, frame: object) -> None:
 
 def killer(mutant: Mutant) -> str:
     """Returns the scope that kills it, and how; "": none."""
-    if mutant.module == "shelf":  # no scope sets a message aside
+    if mutant.module in ("shelf", "shelf_block"):  # no scope sets a message aside
         return ""
     signal.signal(signal.SIGVTALRM, _stop)
     is_series = mutant.module in outbox_real.SERIES
