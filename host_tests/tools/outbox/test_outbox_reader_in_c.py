@@ -3,6 +3,7 @@
 ones, after power cuts, in those of earlier versions, and with flipped bits.
 """
 
+import base64
 import random
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import zlib
 
 import pytest
 
+import old_images
 import store_histories
 from fake_flash import flash_in_ram, image_of
 from outbox_chip import Chip
@@ -24,6 +26,7 @@ from paths import HOST_TESTS, REPOSITORY
 SOURCE = REPOSITORY / "tools" / "outbox_reader.c"
 FORMAT_1 = HOST_TESTS / "firmware" / "outpost" / "images" / "format_1.bin.z"
 HISTORIES = 30
+SAMPLE = old_images.sample()
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +133,13 @@ def test_messages_released_in_any_order(program, align, page_bytes):
 def test_format_1(program):
     found = compare(program, zlib.decompress(FORMAT_1.read_bytes()))
     assert len(found) == 100
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_images_of_earlier_versions(program, name):
+    old = SAMPLE[name]
+    image = zlib.decompress(base64.b64decode(old["image"]))
+    compare(program, image, old["align"], kind=NotedOutbox if old["noted"] else Outbox)
 
 
 def lives(seed):
