@@ -1,0 +1,163 @@
+"""What the outbox keeps for the next record, the next sector and the next start: small fields, each
+of which no other test would miss.
+"""
+
+import sys
+import unittest
+
+import outpost
+from fake_flash import image_of, looking
+from faulty_flash import FaultyFlash, faulty, formatted, loaded, payload_of, publish
+from outpost import status
+from outpost.outbox import Outbox
+
+HEADER = 32
+
+
+class Numbered(FaultyFlash):
+    """Notes the number of each header that is programmed."""
+
+    def __init__(self, *args):
+        FaultyFlash.__init__(self, *args)
+        self.numbers = []
+
+    def writeblocks(self, block, buf, offset=None):
+        if not offset and bytes(buf[:2]) == b"OB":
+            self.numbers.append(int.from_bytes(bytes(buf[4:7]), "little"))
+        FaultyFlash.writeblocks(self, block, buf, offset)
+
+
+def in_next_sector(outbox):
+    """Stores messages until a sector begins with one."""
+    head = outbox._head
+    while outbox._head == head:
+        publish(outbox)
+        outbox.discard_through(outbox.next_seq - 3)
+
+
+class TestNumbers(unittest.TestCase):
+    def test_no_number_is_written_twice_whatever_fails(self):
+        for fault in ("programs_fail", "programs_lost"):
+            for times in range(1, 5):
+                flash = faulty(5, kind=Numbered)
+                outbox = formatted(flash=flash)[1]
+                in_next_sector(outbox)
+                while outbox._offset + 416 <= 4096:
+                    publish(outbox)
+                setattr(flash, fault, times)
+                for _ in range(30):
+                    outbox.append(b"t", payload_of(outbox.next_seq), 400)
+                    outbox.discard_through(outbox.next_seq - 3)
+                self.assertEqual(len(flash.numbers), len(set(flash.numbers)), (fault, times))
+                self.assertTrue(len(flash.numbers) > 3)
+
+
+class TestCopy(unittest.TestCase):
+    def test_it_is_at_the_last_place_of_the_alignment(self):
+        for align in (4, 32, 64, 128, 256):
+            flash = faulty(3)
+            outbox = Outbox(flash, 512, align)
+            outbox.format(b"01234567")
+            at = 4096 - max(HEADER, align)
+            image = image_of(flash)[:4096]
+            self.assertEqual(image[at : at + HEADER], image[:HEADER], align)
+            self.assertEqual(image[HEADER:at], b"\xff" * (at - HEADER), align)
+            flash.put(0, bytes(HEADER))
+            again = looking(Outbox)(flash, 512, align)
+            self.assertEqual((again.mount(), again.mended > 0), (status.OK, True), align)
+
+    def test_a_record_ends_before_it(self):
+        for align in (4, 64, 256):
+            outbox = Outbox(faulty(3), 512, align)
+            outbox.format(b"01234567")
+            at = 4096 - max(HEADER, align)
+            while outbox._head == 0:
+                last = outbox._offset
+                publish(outbox)
+            self.assertTrue(last <= at, align)
+
+
+class TestReleases(unittest.TestCase):
+    def test_one_released_after_one_that_is_lost_is_not_shown(self):
+        flash, outbox = formatted()
+        publish(outbox, 5)
+        for seq in (1, 2):
+            outbox.discard(seq)
+        outbox.save_state()
+        flash.put(HEADER + 20, bytes(8))
+        again = looking(Outbox)(flash)
+        self.assertEqual((again.mount(), again.oldest_seq, again.acked), (status.OK, 0, 3))
+        self.assertEqual((again.load(0), again.loaded_seq), (status.OK, 3))
+        self.assertEqual(loaded(again), payload_of(3))
+        self.assertEqual((again.oldest_seq, again.acked, again.unreadable), (3, 0, 1))
+
+    def test_a_state_that_a_record_has_carried_is_not_saved_again(self):
+        for released in (0, 1, 2):
+            flash, outbox = formatted()
+            publish(outbox, 4)
+            outbox.discard(released)
+            publish(outbox)
+            programs = flash.programs
+            self.assertEqual((outbox.save_state(), outbox.unsaved()), (status.OK, 0))
+            self.assertEqual(flash.programs, programs, released)
+            outbox.discard(3)
+            self.assertEqual(outbox.save_state(), status.OK)
+            self.assertEqual(flash.programs, programs + 1, released)
+            self.assertEqual(outbox.save_state(), status.OK)
+            self.assertEqual(flash.programs, programs + 1, released)
+
+
+class TestWithoutMemory(unittest.TestCase):
+    def test_what_cannot_be_settled_is_left_behind(self):
+        """The first record since mount() goes into a fresh sector."""
+        flash, outbox = formatted()
+        in_next_sector(outbox)
+        again = looking(Outbox)(flash)
+        self.assertEqual(again.mount(), status.OK)
+        self.assertTrue(again._doubt)
+        head = again._head
+        module = type("Settling", (), {"settle": staticmethod(no_memory)})
+        sys.modules["outpost.outbox_settle"] = outpost.outbox_settle = module
+        publish(again)
+        self.assertEqual(again._head, head + 1)
+        self.assertEqual(again._doubt, 0)
+        found = looking(Outbox)(flash)
+        self.assertEqual((found.mount(), found.next_seq), (status.OK, again.next_seq))
+
+
+def no_memory(outbox):
+    raise MemoryError
+
+
+class TestJump(unittest.TestCase):
+    """The head has no room for the largest record, and something torn is in the block after it."""
+
+    def _mounted(self, is_empty):
+        flash, outbox = formatted()
+        while outbox._offset + 512 <= 4096:
+            publish(outbox)
+        if is_empty:
+            outbox.discard_through(outbox.next_seq - 1)
+        outbox.save_state()
+        flash.put(4096, bytes(4096))
+        again = looking(Outbox)(flash)
+        self.assertEqual((again.mount(), again.next_seq), (status.OK, outbox.next_seq + 254))
+        return outbox, again
+
+    def test_an_empty_outbox_begins_after_it(self):
+        _, again = self._mounted(True)
+        self.assertEqual((again.oldest_seq, again.load(0)), (again.next_seq, status.EMPTY))
+        publish(again)
+        self.assertEqual((again.load(0), again.loaded_seq), (status.OK, again.next_seq - 1))
+        self.assertEqual((again.oldest_seq, again.unreadable), (again.next_seq - 1, 0))
+
+    def test_one_that_holds_messages_keeps_them(self):
+        outbox, again = self._mounted(False)
+        self.assertEqual((again.oldest_seq, again.load(0)), (0, status.OK))
+        publish(again)
+        self.assertEqual((again.load(outbox.next_seq), again.unreadable), (status.OK, 0))
+        self.assertEqual(again.loaded_seq, outbox.next_seq + 254)
+
+
+if __name__ == "__main__":
+    unittest.main()
