@@ -9,6 +9,7 @@ import outpost
 from fake_flash import image_of, looking
 from faulty_flash import FaultyFlash, faulty, formatted, loaded, payload_of, publish
 from outpost import status
+from outpost.checksum import crc30
 from outpost.outbox import Outbox
 
 HEADER = 32
@@ -105,6 +106,80 @@ class TestReleases(unittest.TestCase):
             self.assertEqual(flash.programs, programs + 1, released)
             self.assertEqual(outbox.save_state(), status.OK)
             self.assertEqual(flash.programs, programs + 1, released)
+
+
+class TestTornBlocks(unittest.TestCase):
+    """Block 0 is released, 1 is the head, with more than one record. The others are free."""
+
+    def setUp(self):
+        self.flash, outbox = formatted(6)
+        in_next_sector(outbox)
+        publish(outbox, 3)
+        outbox.discard_through(outbox.next_seq - 2)
+        outbox.save_state()
+        self.header = image_of(self.flash)[4096 : 4096 + HEADER]
+
+    def appended(self, *torn):
+        """A message is appended after a start, with something torn in these blocks. Returns the
+        outbox, the blocks that were erased, and how many programs there were."""
+        for block, data in torn:
+            self.flash.put(4096 * block, data)
+        erases, programs = self.flash.block_erases[:], self.flash.programs
+        outbox = looking(Outbox)(self.flash)
+        self.assertEqual(outbox.mount(), status.OK)
+        self.no, self.doubt = outbox._sector_no, outbox._doubt
+        publish(outbox)
+        after = self.flash.block_erases
+        erased = [block for block in range(6) if after[block] > erases[block]]
+        return outbox, erased, self.flash.programs - programs
+
+    def test_without_one_nothing_is_erased_and_no_number_is_passed_over(self):
+        outbox, erased, programs = self.appended()
+        self.assertEqual((self.doubt, erased, programs), (0, [], 1))
+        self.assertEqual((outbox._head, outbox._sector_no), (1, self.no))
+
+    def test_each_is_erased_before_the_record_and_no_copy_is_made(self):
+        outbox, erased, programs = self.appended((2, b"OB"), (4, bytes(40)))
+        self.assertEqual((self.doubt, erased, programs), (1, [2, 4], 1))
+        self.assertEqual((outbox._head, outbox._limit, outbox._ready), (1, 4096, 2))
+        self.assertEqual(outbox._sector_no, self.no + 2 * 6 + 2)
+
+    def test_a_header_that_is_newer_than_the_head_and_has_no_record_is_torn(self):
+        for no in (self.no_of(1) + 1, self.no_of(1) + 9):
+            self.setUp()
+            _, erased, _ = self.appended((3, self.header_of(no)), (4, bytes(40)))
+            self.assertEqual((self.doubt, erased), (1, [3, 4]), no)
+
+    def no_of(self, block):
+        return int.from_bytes(image_of(self.flash)[4096 * block + 4 : 4096 * block + 7], "little")
+
+    def header_of(self, no):
+        header = bytearray(self.header)
+        header[4:7] = no.to_bytes(3, "little")
+        header[28:32] = crc30(0, header, 0, 28).to_bytes(4, "little")
+        return bytes(header)
+
+    def test_one_that_refuses_its_erase_has_twice_as_many_numbers_passed_over(self):
+        self.flash.erases_fail = 2
+        outbox, erased, _ = self.appended((3, bytes(40)), (4, bytes(40)))
+        self.assertEqual((erased, outbox._out), ([2, 4], (3,)))  # 2: for the record
+        self.assertEqual((outbox._head, outbox._sector_no), (2, self.no + 2 * (2 * 6 + 2) + 1))
+
+    def test_with_a_doubt_of_the_header_alone_no_number_is_passed_over(self):
+        self.flash, outbox = formatted(6)
+        while outbox._head == 0:
+            publish(outbox)
+        outbox, erased, programs = self.appended()
+        self.assertEqual((self.doubt, erased, programs), (2, [], 2))
+        self.assertEqual((outbox._head, outbox._sector_no), (1, self.no))
+
+    def test_where_numbers_were_passed_over_the_next_block_stays_until_a_sector_has_them(self):
+        self.flash, outbox = formatted(6)
+        while outbox._offset + 512 <= 4096:
+            publish(outbox)
+        outbox, erased, _ = self.appended((1, bytes(4096)), (3, bytes(40)))
+        self.assertEqual((self.doubt, erased), (5, [1, 3]))
+        self.assertEqual((outbox._head, self.flash.block_erases[1]), (1, 1))
 
 
 class TestWithoutMemory(unittest.TestCase):
