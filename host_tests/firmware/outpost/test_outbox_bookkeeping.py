@@ -11,6 +11,7 @@ from faulty_flash import FaultyFlash, faulty, formatted, loaded, payload_of, pub
 from outpost import status
 from outpost.checksum import crc30
 from outpost.outbox import Outbox
+from outpost.state_note import NotedOutbox
 
 HEADER = 32
 
@@ -180,6 +181,97 @@ class TestTornBlocks(unittest.TestCase):
         outbox, erased, _ = self.appended((1, bytes(4096)), (3, bytes(40)))
         self.assertEqual((self.doubt, erased), (5, [1, 3]))
         self.assertEqual((outbox._head, self.flash.block_erases[1]), (1, 1))
+
+
+class Asking(FaultyFlash):
+    """Calls `ask` in each program."""
+
+    ask = None
+
+    def writeblocks(self, block, buf, offset=None):
+        if self.ask:
+            self.ask()
+        FaultyFlash.writeblocks(self, block, buf, offset)
+
+
+class TestProof(unittest.TestCase):
+    """A start makes sure of the newest message by a state record and a confirmation."""
+
+    def stored(self, outbox_class=Outbox):
+        self.flash, outbox = formatted(flash=faulty(4, kind=Asking), outbox_class=outbox_class)
+        publish(outbox)
+        return outbox
+
+    def started(self, outbox):
+        """Returns the outbox after a start, and the kinds and lengths of its two records, the
+        second of which is right behind the first."""
+        self.before = outbox._offset
+        again = type(outbox)(self.flash)
+        self.assertEqual(again.mount(), status.OK)
+        image, at, found = image_of(self.flash)[4096 * again._head :], self.before, []
+        if again._head != outbox._head:
+            at = HEADER
+        while image[at] != 0xFF:
+            found.append((image[at], image[at + 2]))
+            at += 16 + image[at + 2] + (-image[at + 2]) % 4
+        self.assertEqual(again._offset, at)
+        return again, found
+
+    def test_two_records_once(self):
+        again, found = self.started(self.stored())
+        self.assertEqual((found, again._head), ([(2, 0), (0x42, 0)], 0))
+        programs = self.flash.programs
+        third = Outbox(self.flash)
+        self.assertEqual((third.mount(), third.load(0)), (status.OK, status.OK))
+        self.assertEqual((self.flash.programs, loaded(third)), (programs, payload_of(0)))
+
+    def test_the_first_of_them_carries_the_note_and_the_releases(self):
+        outbox = self.stored(NotedOutbox)
+        publish(outbox, 2)
+        outbox.set_note(b"a note", 6)
+        outbox.discard(1)
+        publish(outbox)
+        again, found = self.started(outbox)
+        self.assertEqual(found, [(2, 6), (0x42, 0)])
+        self.assertEqual((again.oldest_seq, again.acked), (0, 1))
+        self.assertEqual(bytes(again.note[: again.note_length]), b"a note")
+        programs = self.flash.programs
+        self.assertEqual((again.save_state(), self.flash.programs), (status.OK, programs))
+
+    def test_they_go_into_the_last_bytes_of_a_sector(self):
+        outbox, end = self.stored(), 4096 - HEADER  # the copy follows
+        while outbox._offset + 416 + 32 <= end:
+            publish(outbox)
+        length = end - outbox._offset - 32 - 17
+        self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
+        again, found = self.started(outbox)
+        self.assertEqual((found, again._head, again._offset), ([(2, 0), (0x42, 0)], 0, end))
+
+    def test_what_does_not_read_back_is_written_again_in_the_next_sector(self):
+        for fault in ("programs_fail", "programs_lost"):
+            outbox = self.stored()
+            setattr(self.flash, fault, 1)
+            again, found = self.started(outbox)
+            self.assertEqual((found, again._head), ([(2, 0), (0x42, 0)], 1), fault)
+            self.assertEqual(again.storage_errors, 1, fault)
+
+    def test_after_three_failures_the_message_is_shown_all_the_same(self):
+        outbox = self.stored()
+        self.flash.programs_fail = 9
+        again = Outbox(self.flash)
+        self.assertEqual((again.mount(), again.next_seq), (status.OK, outbox.next_seq))
+        self.assertEqual((self.flash.programs_fail, again.storage_errors), (6, 3))
+        self.assertEqual((again.load(0), loaded(again)), (status.OK, payload_of(0)))
+
+    def test_a_call_from_inside_is_refused(self):
+        outbox, said = self.stored(), []
+        again = Outbox(self.flash)
+        self.flash.ask = lambda: said.append(again.append(b"t", b"", 0))
+        self.assertEqual(again.mount(), status.OK)
+        self.assertEqual(said, [status.BUSY, status.BUSY])
+        self.flash.ask = None
+        publish(again)
+        self.assertEqual(again.next_seq, outbox.next_seq + 1)
 
 
 class TestWithoutMemory(unittest.TestCase):
