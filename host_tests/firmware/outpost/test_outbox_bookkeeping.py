@@ -6,7 +6,7 @@ import sys
 import unittest
 
 import outpost
-from fake_flash import image_of, looking
+from fake_flash import flash_in_ram, image_of, looking
 from faulty_flash import FaultyFlash, faulty, formatted, loaded, payload_of, publish
 from outpost import status
 from outpost.checksum import crc30
@@ -211,7 +211,7 @@ class TestProof(unittest.TestCase):
         image, at, found = image_of(self.flash)[4096 * again._head :], self.before, []
         if again._head != outbox._head:
             at = HEADER
-        while image[at] != 0xFF:
+        while image[at] in (2, 0x42):
             found.append((image[at], image[at + 2]))
             at += 16 + image[at + 2] + (-image[at + 2]) % 4
         self.assertEqual(again._offset, at)
@@ -272,6 +272,77 @@ class TestProof(unittest.TestCase):
         self.flash.ask = None
         publish(again)
         self.assertEqual(again.next_seq, outbox.next_seq + 1)
+
+
+class TestGeometry(unittest.TestCase):
+    """What a smaller outbox finds of a larger one."""
+
+    def statuses(self, lengths, sizes, damage=None, blocks=4):
+        """After messages of these lengths, of which none is released: what outboxes with these
+        record_bytes say."""
+        flash = flash_in_ram(blocks)
+        outbox = Outbox(flash, 512)
+        outbox.format(b"01234567")
+        for length in lengths:
+            self.assertEqual(outbox.append(b"", bytes(length), length), status.OK)
+        self.image = image_of(flash)
+        if damage:
+            self.image = damage(bytearray(self.image))
+        return [self.opened(size).mount() for size in sizes]
+
+    def opened(self, record_bytes):
+        return looking(Outbox)(flash_in_ram(len(self.image) // 4096, 1, self.image), record_bytes)
+
+    def test_a_record_of_record_bytes_is_read_and_one_that_is_longer_is_not(self):
+        for lengths in ((84,), (20, 84), (84, 20), (20, 84, 20), (84,) * 50):
+            found = self.statuses(lengths, (64, 96, 100, 104, 512))
+            short, ok = status.SHORT_RECORDS, status.OK
+            self.assertEqual(found, [short, short, ok, ok, ok], lengths)
+
+    def test_the_only_long_one_may_be_in_any_sector_and_at_its_end(self):
+        for at in (0, 1, 30, 33, 34, 60, 67, 68, 100):
+            lengths = [104] * 101
+            lengths[at] = 300
+            found = self.statuses(lengths, (120, 200, 316))
+            self.assertEqual(found, [status.SHORT_RECORDS] * 2 + [status.OK], at)
+
+    def test_what_is_torn_is_not_taken_for_a_longer_one(self):
+        for kind in (0x11, 2, 3, 0x13, 0x91, 0x15):
+            for length in (100, 300, 4000, 65535):
+
+                def tear(image, kind=kind, length=length):
+                    at = HEADER + 40
+                    image[at] = kind
+                    image[at + 2 : at + 4] = length.to_bytes(2, "little")
+                    return bytes(image)
+
+                found = self.statuses((24,), (64, 128), tear)
+                self.assertEqual(found, [status.OK, status.OK], (kind, length))
+
+    def test_the_last_bytes_of_a_sector_are_a_prefix_without_its_record(self):
+        for at in (4096 - 32 - 4, 4096 - 12, 4096 - 4):
+
+            def tear(image, at=at):
+                image[at] = 0x11
+                return bytes(image)
+
+            self.assertEqual(self.statuses((24,), (64,), tear), [status.OK], at)
+
+    def test_a_head_in_which_all_are_released_is_still_searched(self):
+        self.statuses((20, 300, 20), (128,))
+        outbox = Outbox(flash_in_ram(4, 1, self.image), 512)
+        outbox.mount()
+        outbox.discard_through(2)
+        outbox.save_state()
+        self.image = image_of(outbox._device)
+        self.assertEqual(self.opened(128).mount(), status.SHORT_RECORDS)
+
+    def test_a_device_has_as_many_blocks_as_the_header_says_or_more(self):
+        self.statuses((20,), (), blocks=5)
+        whole = self.image
+        for blocks, said in ((2, -16), (4, -16), (5, 0), (6, 0)):
+            self.image = (whole + b"\xff" * 4096)[: 4096 * blocks]
+            self.assertEqual(self.opened(512).mount(), said, blocks)
 
 
 class TestWithoutMemory(unittest.TestCase):
