@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the pages' tables of figures from host_tests/baselines (the table of wear from its own
-function).
+"""Writes the pages' tables of figures from host_tests/baselines (the tables of wear from functions
+of their own).
 
     .venv/bin/python host_tests/bench/bench_readme.py
 
@@ -172,6 +172,12 @@ def wear() -> str:
     return _table(heads, rows)
 
 
+def wear_of_boards() -> str:
+    import wear_of_boards as counted
+
+    return counted.table()
+
+
 TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
     "measured": (BENCH, measured),
     "sizes": (BENCH, sizes),
@@ -179,6 +185,7 @@ TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
     "features": (BENCH, features),
     "outbox": (BENCH, outbox),
     "wear": (WEAR, wear),
+    "wear_of_boards": (WEAR, wear_of_boards),
 }
 
 

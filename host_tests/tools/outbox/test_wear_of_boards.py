@@ -1,44 +1,45 @@
 # cpython-only: tests a desktop tool
-"""What `outpost outbox wear` says of a message is what is counted in the geometry of each board."""
+"""What `outpost outbox wear` says of a message is what is counted in the geometry of each board,
+and its default is the boards' geometry.
+"""
+
+import json
 
 import pytest
 
-import power_loss  # noqa: F401 - gives the firmware zlib's CRC
-from fake_flash import flash_in_ram
-from outpost.outbox import Outbox
+import wear_of_boards
+from outpost_tools.cli import main
 from outpost_tools.outbox import wear
-from support import esp32_board, partition, rp2_board
+from paths import BOARDS
+from wear_of_boards import GEOMETRIES, LOAD, MESSAGES
 
-BLOCKS, MESSAGES = 8, 3_000
-GEOMETRIES = {
-    "RP2": (rp2_board._ALIGN, rp2_board._PAGE_BYTES),
-    "ESP32, pinned": (esp32_board._PIN_ALIGN, esp32_board._PAGE_BYTES),
-    "ESP32, partition": (partition._PLAIN_ALIGN, partition._ENCRYPTED_ALIGN),
-    "ESP32, encrypted": (partition._ENCRYPTED_ALIGN, partition._ENCRYPTED_ALIGN),
-    "RP2, made before": (256, 256),
-}
+SHARED_PAGES = GEOMETRIES[0]  # RP2
+NAMES = [one.boards for one in GEOMETRIES]
 
 
-def counted(align, page_bytes, topic, payload):
-    """Erases a message."""
-    flash = flash_in_ram(BLOCKS, page_bytes)
-    outbox = Outbox(flash, align=align, page_bytes=page_bytes)
-    assert outbox.format(b"01234567") == 0
-    erases = flash.erases
-    for _ in range(MESSAGES):
-        assert outbox.append(bytes(topic), bytes(payload), payload) == 0
-        outbox.discard(outbox.next_seq - 1)
-    return (flash.erases - erases) / MESSAGES
-
-
-@pytest.mark.parametrize("board", GEOMETRIES)
-@pytest.mark.parametrize("load", [(24, 64), (20, 200)])
-def test_the_model_is_what_is_counted(board, load):
-    align, page_bytes = GEOMETRIES[board]
-    found = counted(align, page_bytes, *load)
-    said = 1 / wear.Load(BLOCKS, 1.0, *load, align).messages_per_block
-    assert abs(found - said) < 1.5 / MESSAGES + said * 0.01
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=NAMES)
+@pytest.mark.parametrize("load", [LOAD, (20, 200)])
+def test_the_model_is_what_is_counted(geometry, load):
+    found = wear_of_boards.messages(geometry, *load)
+    said = 1 / wear.Load(8, 1.0, *load, geometry.align).messages_per_block
+    assert abs(found.erases - said) < 1.5 / MESSAGES + said * 0.01
+    assert found.programs == 1
 
 
 def test_on_rp2_a_message_takes_less_than_0_03_erases():
-    assert counted(*GEOMETRIES["RP2"], 24, 64) < 0.030
+    assert wear_of_boards.messages(SHARED_PAGES).erases < 0.030
+
+
+def test_on_rp2_it_was_more_than_twice_as_much():
+    now, before = (wear_of_boards.messages(one).erases for one in GEOMETRIES[:2])
+    assert before > 2 * now
+
+
+@pytest.mark.parametrize("folder", [path.parent.name for path in BOARDS.glob("*/board.json")])
+def test_the_table_of_the_command_is_of_the_boards_geometry(folder, capsys):
+    flash = json.loads((BOARDS / folder / "board.json").read_text(encoding="utf-8"))["flash"]
+    kinds = {(one.align, one.page_bytes) for one in GEOMETRIES if "before" not in one.boards}
+    assert (flash["align"], flash["page_bytes"]) in kinds
+    assert main(["outbox", "wear", "--table"]) == 0
+    lines = wear.table(wear.ENDURANCE, flash["align"])
+    assert capsys.readouterr().out.splitlines() == lines

@@ -1,0 +1,401 @@
+"""What the outbox keeps for the next record, the next sector and the next start: small fields, each
+of which no other test would miss.
+"""
+
+import sys
+import unittest
+
+import outpost
+from fake_flash import flash_in_ram, image_of, looking
+from faulty_flash import FaultyFlash, faulty, formatted, loaded, payload_of, publish
+from outpost import status
+from outpost.checksum import crc30
+from outpost.outbox import Outbox
+from outpost.state_note import NotedOutbox
+
+HEADER = 32
+
+
+class Numbered(FaultyFlash):
+    """Notes the number of each header that is programmed."""
+
+    def __init__(self, *args):
+        FaultyFlash.__init__(self, *args)
+        self.numbers = []
+
+    def writeblocks(self, block, buf, offset=None):
+        if not offset and bytes(buf[:2]) == b"OB":
+            self.numbers.append(int.from_bytes(bytes(buf[4:7]), "little"))
+        FaultyFlash.writeblocks(self, block, buf, offset)
+
+
+def in_next_sector(outbox):
+    """Stores messages until a sector begins with one."""
+    head = outbox._head
+    while outbox._head == head:
+        publish(outbox)
+        outbox.discard_through(outbox.next_seq - 3)
+
+
+class TestNumbers(unittest.TestCase):
+    def test_no_number_is_written_twice_whatever_fails(self):
+        for fault in ("programs_fail", "programs_lost"):
+            for times in range(1, 5):
+                flash = faulty(5, kind=Numbered)
+                outbox = formatted(flash=flash)[1]
+                in_next_sector(outbox)
+                while outbox._offset + 416 <= 4096:
+                    publish(outbox)
+                setattr(flash, fault, times)
+                for _ in range(30):
+                    outbox.append(b"t", payload_of(outbox.next_seq), 400)
+                    outbox.discard_through(outbox.next_seq - 3)
+                self.assertEqual(len(flash.numbers), len(set(flash.numbers)), (fault, times))
+                self.assertTrue(len(flash.numbers) > 3)
+
+
+class TestCopy(unittest.TestCase):
+    def test_it_is_at_the_last_place_of_the_alignment(self):
+        for align in (4, 32, 64, 128, 256):
+            flash = faulty(3)
+            outbox = Outbox(flash, 512, align)
+            outbox.format(b"01234567")
+            at = 4096 - max(HEADER, align)
+            image = image_of(flash)[:4096]
+            self.assertEqual(image[at : at + HEADER], image[:HEADER], align)
+            self.assertEqual(image[HEADER:at], b"\xff" * (at - HEADER), align)
+            flash.put(0, bytes(HEADER))
+            again = looking(Outbox)(flash, 512, align)
+            self.assertEqual((again.mount(), again.mended > 0), (status.OK, True), align)
+
+    def test_a_record_ends_before_it(self):
+        for align in (4, 64, 256):
+            outbox = Outbox(faulty(3), 512, align)
+            outbox.format(b"01234567")
+            at = 4096 - max(HEADER, align)
+            while outbox._head == 0:
+                last = outbox._offset
+                publish(outbox)
+            self.assertTrue(last <= at, align)
+
+
+class TestReleases(unittest.TestCase):
+    def test_one_released_after_one_that_is_lost_is_not_shown(self):
+        flash, outbox = formatted()
+        publish(outbox, 5)
+        for seq in (1, 2):
+            outbox.discard(seq)
+        outbox.save_state()
+        flash.put(HEADER + 20, bytes(8))
+        again = looking(Outbox)(flash)
+        self.assertEqual((again.mount(), again.oldest_seq, again.acked), (status.OK, 0, 3))
+        self.assertEqual((again.load(0), again.loaded_seq), (status.OK, 3))
+        self.assertEqual(loaded(again), payload_of(3))
+        self.assertEqual((again.oldest_seq, again.acked, again.unreadable), (3, 0, 1))
+
+    def test_a_state_that_a_record_has_carried_is_not_saved_again(self):
+        for released in (0, 1, 2):
+            flash, outbox = formatted()
+            publish(outbox, 4)
+            outbox.discard(released)
+            publish(outbox)
+            programs = flash.programs
+            self.assertEqual((outbox.save_state(), outbox.unsaved()), (status.OK, 0))
+            self.assertEqual(flash.programs, programs, released)
+            outbox.discard(3)
+            self.assertEqual(outbox.save_state(), status.OK)
+            self.assertEqual(flash.programs, programs + 1, released)
+            self.assertEqual(outbox.save_state(), status.OK)
+            self.assertEqual(flash.programs, programs + 1, released)
+
+
+class TestTornBlocks(unittest.TestCase):
+    """Block 0 is released, 1 is the head, with more than one record. The others are free."""
+
+    def setUp(self):
+        self.flash, outbox = formatted(6)
+        in_next_sector(outbox)
+        publish(outbox, 3)
+        outbox.discard_through(outbox.next_seq - 2)
+        outbox.save_state()
+        self.header = image_of(self.flash)[4096 : 4096 + HEADER]
+
+    def appended(self, *torn):
+        """A message is appended after a start, with something torn in these blocks. Returns the
+        outbox, the blocks that were erased, and how many programs there were."""
+        for block, data in torn:
+            self.flash.put(4096 * block, data)
+        erases, programs = self.flash.block_erases[:], self.flash.programs
+        outbox = looking(Outbox)(self.flash)
+        self.assertEqual(outbox.mount(), status.OK)
+        self.no, self.doubt = outbox._sector_no, outbox._doubt
+        publish(outbox)
+        after = self.flash.block_erases
+        erased = [block for block in range(6) if after[block] > erases[block]]
+        return outbox, erased, self.flash.programs - programs
+
+    def test_without_one_nothing_is_erased_and_no_number_is_passed_over(self):
+        outbox, erased, programs = self.appended()
+        self.assertEqual((self.doubt, erased, programs), (0, [], 1))
+        self.assertEqual((outbox._head, outbox._sector_no), (1, self.no))
+
+    def test_each_is_erased_before_the_record_and_no_copy_is_made(self):
+        outbox, erased, programs = self.appended((2, b"OB"), (4, bytes(40)))
+        self.assertEqual((self.doubt, erased, programs), (1, [2, 4], 1))
+        self.assertEqual((outbox._head, outbox._limit, outbox._ready), (1, 4096, 2))
+        self.assertEqual(outbox._sector_no, self.no + 2 * 6 + 2)
+
+    def test_a_header_that_is_newer_than_the_head_and_has_no_record_is_torn(self):
+        for no in (self.no_of(1) + 1, self.no_of(1) + 9):
+            self.setUp()
+            _, erased, _ = self.appended((3, self.header_of(no)), (4, bytes(40)))
+            self.assertEqual((self.doubt, erased), (1, [3, 4]), no)
+
+    def no_of(self, block):
+        return int.from_bytes(image_of(self.flash)[4096 * block + 4 : 4096 * block + 7], "little")
+
+    def header_of(self, no):
+        header = bytearray(self.header)
+        header[4:7] = no.to_bytes(3, "little")
+        header[28:32] = crc30(0, header, 0, 28).to_bytes(4, "little")
+        return bytes(header)
+
+    def test_one_that_refuses_its_erase_has_twice_as_many_numbers_passed_over(self):
+        self.flash.erases_fail = 2
+        outbox, erased, _ = self.appended((3, bytes(40)), (4, bytes(40)))
+        self.assertEqual((erased, outbox._out), ([2, 4], (3,)))  # 2: for the record
+        self.assertEqual((outbox._head, outbox._sector_no), (2, self.no + 2 * (2 * 6 + 2) + 1))
+
+    def test_with_a_doubt_of_the_header_alone_no_number_is_passed_over(self):
+        self.flash, outbox = formatted(6)
+        while outbox._head == 0:
+            publish(outbox)
+        outbox, erased, programs = self.appended()
+        self.assertEqual((self.doubt, erased, programs), (2, [], 2))
+        self.assertEqual((outbox._head, outbox._sector_no), (1, self.no))
+
+    def test_where_numbers_were_passed_over_the_next_block_stays_until_a_sector_has_them(self):
+        self.flash, outbox = formatted(6)
+        while outbox._offset + 512 <= 4096:
+            publish(outbox)
+        outbox, erased, _ = self.appended((1, bytes(4096)), (3, bytes(40)))
+        self.assertEqual((self.doubt, erased), (5, [1, 3]))
+        self.assertEqual((outbox._head, self.flash.block_erases[1]), (1, 1))
+
+
+class Asking(FaultyFlash):
+    """Calls `ask` in each program."""
+
+    ask = None
+
+    def writeblocks(self, block, buf, offset=None):
+        if self.ask:
+            self.ask()
+        FaultyFlash.writeblocks(self, block, buf, offset)
+
+
+class TestProof(unittest.TestCase):
+    """A start makes sure of the newest message by a state record and a confirmation."""
+
+    def stored(self, outbox_class=Outbox):
+        self.flash, outbox = formatted(flash=faulty(4, kind=Asking), outbox_class=outbox_class)
+        publish(outbox)
+        return outbox
+
+    def started(self, outbox):
+        """Returns the outbox after a start, and the kinds and lengths of its two records, the
+        second of which is right behind the first."""
+        self.before = outbox._offset
+        again = type(outbox)(self.flash)
+        self.assertEqual(again.mount(), status.OK)
+        image, at, found = image_of(self.flash)[4096 * again._head :], self.before, []
+        if again._head != outbox._head:
+            at = HEADER
+        while image[at] in (2, 0x42):
+            found.append((image[at], image[at + 2]))
+            at += 16 + image[at + 2] + (-image[at + 2]) % 4
+        self.assertEqual(again._offset, at)
+        return again, found
+
+    def test_two_records_once(self):
+        again, found = self.started(self.stored())
+        self.assertEqual((found, again._head), ([(2, 0), (0x42, 0)], 0))
+        programs = self.flash.programs
+        third = Outbox(self.flash)
+        self.assertEqual((third.mount(), third.load(0)), (status.OK, status.OK))
+        self.assertEqual((self.flash.programs, loaded(third)), (programs, payload_of(0)))
+
+    def test_the_first_of_them_carries_the_note_and_the_releases(self):
+        outbox = self.stored(NotedOutbox)
+        publish(outbox, 2)
+        outbox.set_note(b"a note", 6)
+        outbox.discard(1)
+        publish(outbox)
+        again, found = self.started(outbox)
+        self.assertEqual(found, [(2, 6), (0x42, 0)])
+        self.assertEqual((again.oldest_seq, again.acked), (0, 1))
+        self.assertEqual(bytes(again.note[: again.note_length]), b"a note")
+        programs = self.flash.programs
+        self.assertEqual((again.save_state(), self.flash.programs), (status.OK, programs))
+
+    def test_they_go_into_the_last_bytes_of_a_sector(self):
+        outbox, end = self.stored(), 4096 - HEADER  # the copy follows
+        while outbox._offset + 416 + 32 <= end:
+            publish(outbox)
+        length = end - outbox._offset - 32 - 17
+        self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
+        again, found = self.started(outbox)
+        self.assertEqual((found, again._head, again._offset), ([(2, 0), (0x42, 0)], 0, end))
+
+    def test_what_does_not_read_back_is_written_again_in_the_next_sector(self):
+        for fault in ("programs_fail", "programs_lost"):
+            outbox = self.stored()
+            setattr(self.flash, fault, 1)
+            again, found = self.started(outbox)
+            self.assertEqual((found, again._head), ([(2, 0), (0x42, 0)], 1), fault)
+            self.assertEqual(again.storage_errors, 1, fault)
+
+    def test_after_three_failures_the_message_is_shown_all_the_same(self):
+        outbox = self.stored()
+        self.flash.programs_fail = 9
+        again = Outbox(self.flash)
+        self.assertEqual((again.mount(), again.next_seq), (status.OK, outbox.next_seq))
+        self.assertEqual((self.flash.programs_fail, again.storage_errors), (6, 3))
+        self.assertEqual((again.load(0), loaded(again)), (status.OK, payload_of(0)))
+
+    def test_a_call_from_inside_is_refused(self):
+        outbox, said = self.stored(), []
+        again = Outbox(self.flash)
+        self.flash.ask = lambda: said.append(again.append(b"t", b"", 0))
+        self.assertEqual(again.mount(), status.OK)
+        self.assertEqual(said, [status.BUSY, status.BUSY])
+        self.flash.ask = None
+        publish(again)
+        self.assertEqual(again.next_seq, outbox.next_seq + 1)
+
+
+class TestGeometry(unittest.TestCase):
+    """What a smaller outbox finds of a larger one."""
+
+    def statuses(self, lengths, sizes, damage=None, blocks=4):
+        """After messages of these lengths, of which none is released: what outboxes with these
+        record_bytes say."""
+        flash = flash_in_ram(blocks)
+        outbox = Outbox(flash, 512)
+        outbox.format(b"01234567")
+        for length in lengths:
+            self.assertEqual(outbox.append(b"", bytes(length), length), status.OK)
+        self.image = image_of(flash)
+        if damage:
+            self.image = damage(bytearray(self.image))
+        return [self.opened(size).mount() for size in sizes]
+
+    def opened(self, record_bytes):
+        return looking(Outbox)(flash_in_ram(len(self.image) // 4096, 1, self.image), record_bytes)
+
+    def test_a_record_of_record_bytes_is_read_and_one_that_is_longer_is_not(self):
+        for lengths in ((84,), (20, 84), (84, 20), (20, 84, 20), (84,) * 50):
+            found = self.statuses(lengths, (64, 96, 100, 104, 512))
+            short, ok = status.SHORT_RECORDS, status.OK
+            self.assertEqual(found, [short, short, ok, ok, ok], lengths)
+
+    def test_the_only_long_one_may_be_in_any_sector_and_at_its_end(self):
+        for at in (0, 1, 30, 33, 34, 60, 67, 68, 100):
+            lengths = [104] * 101
+            lengths[at] = 300
+            found = self.statuses(lengths, (120, 200, 316))
+            self.assertEqual(found, [status.SHORT_RECORDS] * 2 + [status.OK], at)
+
+    def test_what_is_torn_is_not_taken_for_a_longer_one(self):
+        for kind in (0x11, 2, 3, 0x13, 0x91, 0x15):
+            for length in (100, 300, 4000, 65535):
+
+                def tear(image, kind=kind, length=length):
+                    at = HEADER + 40
+                    image[at] = kind
+                    image[at + 2 : at + 4] = length.to_bytes(2, "little")
+                    return bytes(image)
+
+                found = self.statuses((24,), (64, 128), tear)
+                self.assertEqual(found, [status.OK, status.OK], (kind, length))
+
+    def test_the_last_bytes_of_a_sector_are_a_prefix_without_its_record(self):
+        for at in (4096 - 32 - 4, 4096 - 12, 4096 - 4):
+
+            def tear(image, at=at):
+                image[at] = 0x11
+                return bytes(image)
+
+            self.assertEqual(self.statuses((24,), (64,), tear), [status.OK], at)
+
+    def test_a_head_in_which_all_are_released_is_still_searched(self):
+        self.statuses((20, 300, 20), (128,))
+        outbox = Outbox(flash_in_ram(4, 1, self.image), 512)
+        outbox.mount()
+        outbox.discard_through(2)
+        outbox.save_state()
+        self.image = image_of(outbox._device)
+        self.assertEqual(self.opened(128).mount(), status.SHORT_RECORDS)
+
+    def test_a_device_has_as_many_blocks_as_the_header_says_or_more(self):
+        self.statuses((20,), (), blocks=5)
+        whole = self.image
+        for blocks, said in ((2, -16), (4, -16), (5, 0), (6, 0)):
+            self.image = (whole + b"\xff" * 4096)[: 4096 * blocks]
+            self.assertEqual(self.opened(512).mount(), said, blocks)
+
+
+class TestWithoutMemory(unittest.TestCase):
+    def test_what_cannot_be_settled_is_left_behind(self):
+        """The first record since mount() goes into a fresh sector."""
+        flash, outbox = formatted()
+        in_next_sector(outbox)
+        again = looking(Outbox)(flash)
+        self.assertEqual(again.mount(), status.OK)
+        self.assertTrue(again._doubt)
+        head = again._head
+        module = type("Settling", (), {"settle": staticmethod(no_memory)})
+        sys.modules["outpost.outbox_settle"] = outpost.outbox_settle = module
+        publish(again)
+        self.assertEqual(again._head, head + 1)
+        self.assertEqual(again._doubt, 0)
+        found = looking(Outbox)(flash)
+        self.assertEqual((found.mount(), found.next_seq), (status.OK, again.next_seq))
+
+
+def no_memory(outbox):
+    raise MemoryError
+
+
+class TestJump(unittest.TestCase):
+    """The head has no room for the largest record, and something torn is in the block after it."""
+
+    def _mounted(self, is_empty):
+        flash, outbox = formatted()
+        while outbox._offset + 512 <= 4096:
+            publish(outbox)
+        if is_empty:
+            outbox.discard_through(outbox.next_seq - 1)
+        outbox.save_state()
+        flash.put(4096, bytes(4096))
+        again = looking(Outbox)(flash)
+        self.assertEqual((again.mount(), again.next_seq), (status.OK, outbox.next_seq + 254))
+        return outbox, again
+
+    def test_an_empty_outbox_begins_after_it(self):
+        _, again = self._mounted(True)
+        self.assertEqual((again.oldest_seq, again.load(0)), (again.next_seq, status.EMPTY))
+        publish(again)
+        self.assertEqual((again.load(0), again.loaded_seq), (status.OK, again.next_seq - 1))
+        self.assertEqual((again.oldest_seq, again.unreadable), (again.next_seq - 1, 0))
+
+    def test_one_that_holds_messages_keeps_them(self):
+        outbox, again = self._mounted(False)
+        self.assertEqual((again.oldest_seq, again.load(0)), (0, status.OK))
+        publish(again)
+        self.assertEqual((again.load(outbox.next_seq), again.unreadable), (status.OK, 0))
+        self.assertEqual(again.loaded_seq, outbox.next_seq + 254)
+
+
+if __name__ == "__main__":
+    unittest.main()
