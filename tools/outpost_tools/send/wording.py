@@ -83,7 +83,8 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, None
     if value.startswith("@"):
         value = first_line(Path(value[1:]), f"set {key} from")
-    is_text = rules[key][0] is str or isinstance(rules[key][0], tuple)
+    kind = rules[key][0]
+    is_text = kind is str or (isinstance(kind, tuple) and isinstance(kind[0], str))
     found = value if is_text else _json(value)
     if fault := settings_module()._fault(found, rules[key]):
         raise ToolError(f"set: key {key!r} {fault}")
