@@ -8,7 +8,7 @@ exponent -2, times 1, over 2, plus -250.
 from support.sensor_pin import Millivolts
 
 KEYS = {
-    "pin": (0, 48, None),
+    "pin": (0, 48, None, "adc"),
     "top_ohm": (0, 10_000_000, 0),
     "bottom_ohm": (1, 10_000_000, 10_000),
     "samples": (1, 64, 8),

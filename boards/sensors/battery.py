@@ -8,7 +8,7 @@ pin below 3.3 V.
 from support.sensor_pin import Millivolts
 
 KEYS = {
-    "pin": (0, 48, None),
+    "pin": (0, 48, None, "adc"),
     "top_ohm": (0, 10_000_000, 100_000),
     "bottom_ohm": (1, 10_000_000, 100_000),
     "curve": ("lipo", "linear"),

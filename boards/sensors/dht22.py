@@ -8,7 +8,7 @@ import time
 
 from micropython import const
 
-KEYS = {"pin": (0, 48, None)}
+KEYS = {"pin": (0, 48, None, "open drain")}
 READINGS = (("temperature", "Cel", -1, -400, 800), ("humidity", "%RH", -1, 0, 1000))
 SETTLE_MS = 2100
 

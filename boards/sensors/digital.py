@@ -2,7 +2,7 @@
 
 from support.sensor_pin import input_pin
 
-KEYS = {"pin": (0, 48, None), "pull": ("up", "down", "none"), "invert": (0, 1, 0)}
+KEYS = {"pin": (0, 48, None, "input"), "pull": ("up", "down", "none"), "invert": (0, 1, 0)}
 READINGS = (("", "/", 0, 0, 1),)
 
 

@@ -12,7 +12,7 @@ from micropython import const
 
 from support.sensor_bus import celsius
 
-KEYS = {"pin": (0, 48, None), "rom": ""}
+KEYS = {"pin": (0, 48, None, "1-wire"), "rom": ""}
 READINGS = (("", "Cel", -4, -550_000, 1_250_000),)
 SETTLE_MS = 800
 

@@ -15,8 +15,8 @@ from support.sensor_bus import scaled
 from support.sensor_pin import input_pin
 
 KEYS = {
-    "dout": (0, 48, None),
-    "sck": (0, 48, None),
+    "dout": (0, 48, None, "input"),
+    "sck": (0, 48, None, "output"),
     "gain": ("128", "64"),
     "tare": (-0x800000, 0x7FFFFF, 0),
     "counts_per_kg": (-10_000_000, 10_000_000, 100_000),

@@ -11,7 +11,7 @@ from micropython import const
 from support.sensor_pin import input_pin
 
 KEYS = {
-    "pin": (0, 48, None),
+    "pin": (0, 48, None, "counter"),
     "pull": ("up", "down", "none"),
     "edge": ("falling", "rising"),
     "debounce_ms": (0, 1000, 5),

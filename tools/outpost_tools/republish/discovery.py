@@ -2,9 +2,9 @@
 MQTT discovery (Home Assistant 2024.12 and newer).
 
 Its rules, as its own code checks them (homeassistant/components/mqtt: discovery.py, schemas.py,
-sensor.py, binary_sensor.py): an object id consists of letters, digits, _ and -; a component that is missing from a
-later message is removed; a device is `available` only when every availability topic says so
-(availability_mode "all").
+sensor.py, binary_sensor.py): an object id consists of letters, digits, _ and -; a component that is
+missing from a later message is removed; a device is `available` only when every availability topic
+says so (availability_mode "all").
 
 Pure. The topics are those of topics.py.
 """
