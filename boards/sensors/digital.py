@@ -1,4 +1,8 @@
-"""A contact at a pin, 1 or 0: door, float switch, relay. With invert 1, closed to ground is 1."""
+"""A contact at a pin, 1 or 0: door, float switch, relay. With invert 1, closed to ground is 1.
+
+No reading: none; a broken wire reads as an open contact. A float switch that opens in an alarm is
+therefore the safer one.
+"""
 
 from support.sensor_pin import input_pin
 
