@@ -4,7 +4,7 @@ The compensation uses the data sheets' 32-bit formulas (BST-BME280-DS002, 4.2.3;
 8.2), in steps that stay within 30 bits and so do not allocate. Forced mode, one sample of each
 value: each reading starts a measurement and returns its result. Not tried on hardware.
 
-No reading (DS002, 5.4.7 and 5.4.8; DS001, 4.3.6): 0x80000 for temperature and pressure, 0x8000 for
+No reading (DS002, 5.4.3 and 5.4.5; DS001, 4.3.4): 0x80000 for temperature and pressure, 0x8000 for
 humidity, are the registers' values before the first measurement and of one that is skipped, as
 after a dip of the supply. Each is also a possible value, so the chip measures once more. Below
 zero: raw values have no sign; those of the calibration are in two's complement, in 8, 12 or 16

@@ -4,9 +4,10 @@ The sensor can be read once every 2 s; a reading that comes earlier returns None
 pull-up of 5 to 10 kohm, which most modules have.
 
 No reading: five zeros, whose checksum is right, where the sensor has not measured: no air has 0 %
-at 0.0 degrees. Below zero: the highest bit is the sign of the other 15 (AM2302 data sheet, Aosong,
-7.3), but sensors sold as DHT22 since about 2020 send two's complement. The two do not overlap
-between -40 and 0 degrees: 0x8001 to 0x8190, and 0xFE70 to 0xFFFF.
+at 0.0 degrees. Below zero: the highest bit is the sign of the other 15 (AM2302 manual by Aosong,
+"Single-bus to send data definition"), but many sensors that are sold as DHT22 send two's
+complement. The two do not overlap between -40 and 0 degrees: 0x8001 to 0x8190, and 0xFE70 to
+0xFFFF.
 """
 
 import time

@@ -7,8 +7,9 @@ negative if the cell is wired the other way round. A reading is the mean of `sam
 sheet, "Reset and Power-Down"), so interrupts are disabled during each pulse.
 
 No reading: 0x7FFFFF and 0x800000 are the ends of the range, where the chip stays if the load is
-beyond it or a wire of the bridge is broken (data sheet, "Serial Interface"); a data line that does
-not fall, or that does not rise after the last bit. Below zero: two's complement in 24 bits.
+beyond it or a wire of the bridge is broken (data sheet, "Output Data Rate and Format"); a data
+line that does not fall, or that does not rise after the last bit. Below zero: two's complement in
+24 bits.
 """
 
 import time

@@ -6,7 +6,7 @@ shunt_uohm; if R100 is printed on the shunt, that is 0.1 ohm. The chip's calibra
 power registers are not used: after a dip in the supply they are 0, which looks like a current of 0.
 A shunt voltage of 81.9 mV, the end of the chip's range, is an error. Not tried on hardware.
 
-No reading (7.1.2, 7.1.7): the conversion-ready bit is 0 until the measurement has ended; the math
+No reading (7.1.3, 7.1.7): the conversion-ready bit is 0 until the measurement has ended; the math
 overflow bit says that current and power may be invalid; the highest bit of the bus voltage is
 always 0, so a 1 is a bus that reads as ones. Below zero: the shunt's voltage is in two's
 complement, the bus voltage has no sign.

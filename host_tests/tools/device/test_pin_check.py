@@ -2,13 +2,21 @@
 """Sensors compared with the board's pins, with each other, and with deep sleep: settings that
 collide, each with the line that the user reads, and settings that do not."""
 
+import contextlib
 import json
 import re
 
 import pytest
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import answers, kinds, sensor_drivers, sensor_words, settings_file
+from outpost_tools.device import (
+    answers,
+    flashing,
+    kinds,
+    sensor_drivers,
+    sensor_words,
+    settings_file,
+)
 from outpost_tools.send import wording
 from paths import REPOSITORY
 
@@ -362,6 +370,18 @@ def test_a_pin_of_the_psram_is_refused_on_a_module_that_has_it():
     machine = "Generic ESP32 module with SPIRAM with ESP32"
     with pytest.raises(ToolError, match="key 'tx' is 17, which belongs to the PSRAM; pin 4 would"):
         settings_file.check_module(settings, kind, machine, "/dev/x")
+
+
+@pytest.mark.parametrize("task", [flashing.flash, flashing.provision])
+def test_the_module_is_looked_at_before_anything_is_written(monkeypatch, task):
+    given, kind = given_of("esp32", "mhz19 uart=2 tx=17 rx=16")
+    settings = settings_file.check(given, "k.toml", EXAMPLE, kind)
+    facts = kinds.Facts("micropython", (1, 25, 0), "Module with SPIRAM with ESP32",
+                        10 << 10 | 3 << 8 | 6, "esp32")  # fmt: skip
+    monkeypatch.setattr(kinds, "ask", lambda board: facts)
+    monkeypatch.setattr(flashing, "_connected", contextlib.nullcontext)
+    with pytest.raises(ToolError, match="which belongs to the PSRAM"):
+        task(flashing.Job(REPOSITORY, kind, "/dev/ttyX", settings))
 
 
 @pytest.mark.parametrize("board, sensors, said", [
