@@ -3,12 +3,15 @@
 curve "lipo": `cells` lithium cells in series at rest, by a common discharge curve; under load or in
 the cold, the result is too low. "linear": between empty_mv and full_mv. The divider must keep the
 pin below 3.3 V.
+
+No reading: less than 0.1 V at the battery, which is a missing battery or a broken wire and no level
+of 0 %. Below zero: nothing.
 """
 
 from support.sensor_pin import Millivolts
 
 KEYS = {
-    "pin": (0, 48, None),
+    "pin": (0, 48, None, "adc"),
     "top_ohm": (0, 10_000_000, 100_000),
     "bottom_ohm": (1, 10_000_000, 100_000),
     "curve": ("lipo", "linear"),
@@ -22,6 +25,7 @@ READINGS = (("voltage", "V", -3, 100, 60_000), ("level", "%EL", 0, 0, 100))
 _LIPO = (3270, 0, 3610, 5, 3690, 10, 3730, 20, 3770, 30, 3800, 40, 3840, 50, 3870, 60,
          3950, 70, 4020, 80, 4110, 90, 4200, 100)  # fmt: skip
 _SAMPLES = 16
+_LEAST_MV = 100
 
 
 class Driver:
@@ -41,6 +45,8 @@ class Driver:
     def read(self):
         values = self._values
         values[0] = self._source.read()
+        if values[0] < _LEAST_MV:
+            raise OSError("no voltage: is the battery connected?")
         values[1] = self._level(values[0] // self._cells)
         return values
 

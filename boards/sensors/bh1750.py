@@ -3,6 +3,11 @@
 Each reading starts one measurement at high resolution, after which the chip sleeps (technical note
 2009.04, "Instruction Set Architecture"). At the end of the range, 54,612 lx, the measurement is
 repeated with the shortest measurement time, whose range ends at 121,556 lx: direct sunlight.
+
+No reading: 0xFFFF also with the shortest time is more light than that. The data register is 0 until
+the first measurement ends, and the chip has no mark for it (technical note, "Block Diagram"), so
+the driver waits for the longest time that a measurement takes. Below zero: nothing; 16 bits without
+a sign.
 """
 
 import time

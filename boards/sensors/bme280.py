@@ -3,6 +3,12 @@
 The compensation uses the data sheets' 32-bit formulas (BST-BME280-DS002, 4.2.3; BST-BMP280-DS001,
 8.2), in steps that stay within 30 bits and so do not allocate. Forced mode, one sample of each
 value: each reading starts a measurement and returns its result. Not tried on hardware.
+
+No reading (DS002, 5.4.3 and 5.4.5; DS001, 4.3.4): 0x80000 for temperature and pressure, 0x8000 for
+humidity, are the registers' values before the first measurement and of one that is skipped, as
+after a dip of the supply. Each is also a possible value, so the chip measures once more. Below
+zero: raw values have no sign; those of the calibration are in two's complement, in 8, 12 or 16
+bits.
 """
 
 import time
@@ -30,6 +36,7 @@ _BME280 = const(0x60)
 _BMP280 = (0x56, 0x57, 0x58)
 _MEASURING = const(0x09)  # or copying its calibration
 _SKIPPED = const(0x80000)  # in the registers before the first measurement
+_SKIPPED_HUMIDITY = const(0x80)
 _MOST_POLLS = const(50)  # of 1 ms: a measurement takes at most 9.3
 
 
@@ -86,15 +93,25 @@ class Driver:
 
     def read(self):
         self._measure()
+        if self._has_skipped():
+            self._measure()
+            if self._has_skipped():
+                raise OSError("the chip has not measured")
         raw, values = self._raw, self._values
-        temperature = raw[3] << 12 | raw[4] << 4 | raw[5] >> 4
-        pressure = raw[0] << 12 | raw[1] << 4 | raw[2] >> 4
-        if temperature == _SKIPPED or pressure == _SKIPPED:
-            raise OSError("the chip has not measured")
-        values[0] = self._celsius(temperature)
+        values[0] = self._celsius(self._raw20(3))
         values[1] = self._humidity(raw[6] << 8 | raw[7]) if self._has_humidity else None
-        values[2] = self._pascal(pressure)
+        values[2] = self._pascal(self._raw20(0))
         return values
+
+    def _has_skipped(self):
+        if self._raw20(0) == _SKIPPED or self._raw20(3) == _SKIPPED:
+            return True
+        raw = self._raw
+        return self._has_humidity and raw[6] == _SKIPPED_HUMIDITY and not raw[7]
+
+    def _raw20(self, at):
+        raw = self._raw
+        return raw[at] << 12 | raw[at + 1] << 4 | raw[at + 2] >> 4
 
     def _measure(self):
         bus, address = self._bus, self._address

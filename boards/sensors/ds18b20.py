@@ -4,6 +4,11 @@ micropython-lib, which the RP2 and ESP32 builds include. Not tried on hardware.
 A conversion takes 750 ms, so a reading returns the result of the conversion that the previous one
 started. If several share a pin, set `rom` (16 hex digits) for each; without it, the first that
 answers is read. A reading allocates, because `ds18x20` returns a new scratch pad each time.
+
+No reading (data sheet 19-7487, "Memory", and `support/sensor_bus.py`): 85 degrees with 0Ch in byte
+6 are the values at power-on, before or without a conversion; nine zeros, whose checksum is right,
+are a wire at ground. A wrong checksum raises in `ds18x20`. Below zero: two's complement in 16 bits,
+sixteenths of a degree, or halves in the family 10h.
 """
 
 import time
@@ -12,7 +17,7 @@ from micropython import const
 
 from support.sensor_bus import celsius
 
-KEYS = {"pin": (0, 48, None), "rom": ""}
+KEYS = {"pin": (0, 48, None, "1-wire"), "rom": ""}
 READINGS = (("", "Cel", -4, -550_000, 1_250_000),)
 SETTLE_MS = 800
 

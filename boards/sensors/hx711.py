@@ -5,6 +5,11 @@ the scale is empty, it is tare. With a known weight, (raw - tare) / kilograms is
 negative if the cell is wired the other way round. A reading is the mean of `samples` conversions of
 0.1 s each, at the usual rate of 10 Hz. The chip powers down if its clock is high for 60 us (data
 sheet, "Reset and Power-Down"), so interrupts are disabled during each pulse.
+
+No reading: 0x7FFFFF and 0x800000 are the ends of the range, where the chip stays if the load is
+beyond it or a wire of the bridge is broken (data sheet, "Output Data Rate and Format"); a data
+line that does not fall, or that does not rise after the last bit. Below zero: two's complement in
+24 bits.
 """
 
 import time
@@ -15,14 +20,14 @@ from support.sensor_bus import scaled
 from support.sensor_pin import input_pin
 
 KEYS = {
-    "dout": (0, 48, None),
-    "sck": (0, 48, None),
+    "dout": (0, 48, None, "input"),
+    "sck": (0, 48, None, "output"),
     "gain": ("128", "64"),
     "tare": (-0x800000, 0x7FFFFF, 0),
     "counts_per_kg": (-10_000_000, 10_000_000, 100_000),
     "samples": (1, 7, 3),
 }
-READINGS = (("weight", "kg", -3), ("raw", "", 0))
+READINGS = (("weight", "kg", -3), ("raw", "", 0, -0x7FFFFF, 0x7FFFFE))
 SETTLE_MS = 500
 
 _SETTLING_MS = const(400)  # after power-on or a change of the gain, at 10 conversions a second

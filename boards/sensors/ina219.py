@@ -5,6 +5,10 @@ the bus (data sheet SBOS448G, 8.6.2 and 8.6.3). The current is the shunt's volta
 resistance, shunt_uohm; most modules have 0.1 ohm. The chip's calibration, current and power
 registers are not used: after a dip in the supply they are 0, which looks like a current of 0. A
 shunt voltage of 0.32 V, the end of the chip's range, is an error. Not tried on hardware.
+
+No reading (8.6.3.2, bus voltage register): the conversion-ready bit is 0 until the measurement has
+ended; the overflow bit is 1 if a current is out of range, and also where the bus reads as ones.
+Below zero: the shunt's voltage is in two's complement, the bus voltage has no sign.
 """
 
 import time
@@ -20,7 +24,11 @@ KEYS = {
     "address": (0x40, 0x4F, 0x40),
     "shunt_uohm": (100, 10_000_000, 100_000),
 }
-READINGS = (("voltage", "V", -3, 0, 32_000), ("current", "A", -5), ("power", "W", -3))
+READINGS = (
+    ("voltage", "V", -3, 0, 32_000),
+    ("current", "A", -5, -320_000_000, 320_000_000),  # 0.32 V at 100 millionths of an ohm
+    ("power", "W", -3, -102_400_000, 102_400_000),
+)
 
 _CONFIGURATION = const(0)
 _SHUNT = const(1)
@@ -28,6 +36,7 @@ _BUS = const(2)
 _MEASURE = b"\x3f\x73"  # 32 V, 320 mV, 64 samples of both, once
 _INA219_MS = const(77)  # at most 75.04 according to the data sheet
 _INA219_IS_READY = const(2)
+_INA219_OVERFLOW = const(1)
 _INA219_MOST_SHUNT = const(32_000)  # of 10 uV
 
 
@@ -46,7 +55,7 @@ class Driver:
             raise OSError("the chip does not finish its measurement")
         shunt = self._register(_SHUNT)
         shunt -= (shunt & 0x8000) << 1
-        if not -_INA219_MOST_SHUNT < shunt < _INA219_MOST_SHUNT:
+        if bus & _INA219_OVERFLOW or not -_INA219_MOST_SHUNT < shunt < _INA219_MOST_SHUNT:
             raise ValueError("the current is beyond the chip's range")
         values[0] = (bus >> 3) * 4
         values[1] = scaled(shunt, 1_000_000, self._shunt_uohm)

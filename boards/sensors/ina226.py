@@ -5,6 +5,11 @@ the bus (data sheet SBOS547, 7.1). The current is the shunt's voltage divided by
 shunt_uohm; if R100 is printed on the shunt, that is 0.1 ohm. The chip's calibration, current and
 power registers are not used: after a dip in the supply they are 0, which looks like a current of 0.
 A shunt voltage of 81.9 mV, the end of the chip's range, is an error. Not tried on hardware.
+
+No reading (7.1.3, 7.1.7): the conversion-ready bit is 0 until the measurement has ended; the math
+overflow bit says that current and power may be invalid; the highest bit of the bus voltage is
+always 0, so a 1 is a bus that reads as ones. Below zero: the shunt's voltage is in two's
+complement, the bus voltage has no sign.
 """
 
 import time
@@ -20,7 +25,11 @@ KEYS = {
     "address": (0x40, 0x4F, 0x40),
     "shunt_uohm": (100, 10_000_000, None),
 }
-READINGS = (("voltage", "V", -3, 0, 40_960), ("current", "A", -5), ("power", "W", -3))
+READINGS = (
+    ("voltage", "V", -3, 0, 40_960),
+    ("current", "A", -5, -81_920_000, 81_920_000),  # 81.92 mV at 100 millionths of an ohm
+    ("power", "W", -3, -33_554_432, 33_554_432),
+)
 
 _CONFIGURATION = const(0)
 _SHUNT = const(1)
@@ -33,6 +42,7 @@ _INA226 = const(0x226)
 _MEASURE = b"\x45\x23"  # 16 samples of 1.1 ms of both, once
 _INA226_MS = const(40)  # at most 38.7 according to the data sheet
 _INA226_IS_READY = const(8)
+_INA226_OVERFLOW = const(4)
 _INA226_MOST_SHUNT = const(0x7FFF)  # of 2.5 uV
 
 
@@ -47,13 +57,16 @@ class Driver:
     def read(self):
         self._bus.writeto_mem(self._address, _CONFIGURATION, _MEASURE)
         time.sleep_ms(_INA226_MS)
-        if not self._register(_INA226_STATUS) & _INA226_IS_READY:
+        status = self._register(_INA226_STATUS)
+        if not status & _INA226_IS_READY:
             raise OSError("the chip does not finish its measurement")
-        values, shunt = self._values, self._register(_SHUNT)
+        values, shunt, bus = self._values, self._register(_SHUNT), self._register(_BUS)
+        if bus & 0x8000:
+            raise OSError("the bus reads as ones")
         shunt -= (shunt & 0x8000) << 1
-        if not -_INA226_MOST_SHUNT < shunt < _INA226_MOST_SHUNT:
+        if status & _INA226_OVERFLOW or not -_INA226_MOST_SHUNT < shunt < _INA226_MOST_SHUNT:
             raise ValueError("the current is beyond the chip's range")
-        values[0] = self._register(_BUS) * 5 // 4
+        values[0] = bus * 5 // 4
         values[1] = scaled(shunt, 250_000, self._shunt_uohm)
         values[2] = scaled(values[1], values[0], 100_000)
         return values

@@ -1,10 +1,12 @@
 """MH-Z19B, MH-Z19C: CO2, by Winsen, on a UART. Not tried on hardware.
 
-Needs 5 V, and both tx and rx. After power-on the sensor warms up for 3 minutes, the MH-Z19C for
-one; until then its values are wrong, and nothing marks them (manual of the MH-Z19B, V1.0). A
-reading takes at most 0.3 s. self_calibration assumes fresh air (400 ppm) at some time of each day:
-switch it off in a greenhouse. "unchanged" leaves it as it is in the sensor, which is delivered with
-it on.
+Needs 5 V, and both tx and rx. A reading takes at most 0.3 s. self_calibration assumes fresh air
+(400 ppm) at some time of each day: switch it off in a greenhouse. "unchanged" leaves it as it is in
+the sensor, which is delivered with it on.
+
+No reading: 0 ppm is no CO2 that air has; a frame with a wrong checksum is asked for again. After
+power-on the sensor warms up for 3 minutes, the MH-Z19C for one; until then its values are wrong,
+and nothing marks them (manual of the MH-Z19B, V1.0). Below zero: nothing; 16 bits without a sign.
 """
 
 from micropython import const
@@ -40,7 +42,10 @@ class Driver:
 
     def read(self):
         self._asked.fetch()
-        return self._asked.frame[2] << 8 | self._asked.frame[3]
+        ppm = self._asked.frame[2] << 8 | self._asked.frame[3]
+        if not ppm:
+            raise ValueError("0 ppm: the sensor has not measured")
+        return ppm
 
 
 def is_good(frame):

@@ -1,7 +1,9 @@
 """Pulses at a pin since the start: rain gauge, water meter, S0 output of an electricity meter.
 
 Counted by interrupt, modulo 2^30; a restart begins at 0. Not for boards that use deep sleep, which
-count nothing while they sleep.
+count nothing while they sleep: the tools refuse it there.
+
+No reading: none; a broken wire counts nothing. Below zero: nothing; after 2^30 - 1 comes 0.
 """
 
 import time
@@ -11,7 +13,7 @@ from micropython import const
 from support.sensor_pin import input_pin
 
 KEYS = {
-    "pin": (0, 48, None),
+    "pin": (0, 48, None, "counter"),
     "pull": ("up", "down", "none"),
     "edge": ("falling", "rising"),
     "debounce_ms": (0, 1000, 5),

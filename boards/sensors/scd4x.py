@@ -5,6 +5,10 @@ follow every 30 s, at a fifth of the current. Between two measurements, a readin
 one. The chip keeps measuring while the board restarts or sleeps, and meanwhile refuses settings, so
 the driver stops it first, which takes half a second (data sheet, 3.4 to 3.8). Nothing is stored in
 the chip. self_calibration assumes fresh air (400 ppm) once a week: switch it off in a greenhouse.
+
+No reading (3.5.2, 3.8.2): the lowest 11 bits of the status are 0 until a measurement is ready; a
+measurement that is read twice is not acknowledged; each word has a checksum. 0 ppm is no CO2 that
+air has. Below zero: the words have no sign; 0 is -45 degrees.
 """
 
 import time

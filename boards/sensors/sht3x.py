@@ -1,6 +1,10 @@
 """SHT30, SHT31, SHT35: temperature and humidity, by Sensirion, on I2C. Not tried on hardware.
 
 Single shot, high repeatability, no clock stretching (data sheet, 4.3 and 4.13).
+
+No reading (4.4, 4.12): until it has measured, the chip does not acknowledge, which is an OSError; a
+checksum follows each word, and neither two zeros nor two ones of a dead bus have a right one. Below
+zero: the words have no sign; 0 is -45 degrees.
 """
 
 import time

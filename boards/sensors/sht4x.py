@@ -2,6 +2,10 @@
 
 High precision (data sheet, 4.5 and 4.6). At the ends of its range, the formula yields humidities
 outside 0 to 100 %, which are cropped as the data sheet says.
+
+No reading ("I2C Communication", "Checksum Calculation"): until it has measured, the chip does not
+acknowledge, which is an OSError; a checksum follows each word, and neither two zeros nor two ones
+of a dead bus have a right one. Below zero: the words have no sign; 0 is -45 degrees.
 """
 
 import time

@@ -24,8 +24,8 @@ def frame(*words):
     return found + bytes((total >> 8, total & 255))
 
 
-FRAME = frame(3, 5, 6, 2, 300, 0x424D)
-VALUES = [2, 300, 0x424D]
+FRAME = frame(3, 5, 6, 2, 300, 4000, 0x424D)  # a count that looks like a head
+VALUES = [2, 300, 4000]
 DONE = b"\x42\x4d\x00\x04\xe1\x00\x01\x74"  # its answer to PASSIVE
 
 

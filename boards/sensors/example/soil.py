@@ -2,7 +2,7 @@
 
 from machine import ADC, Pin
 
-KEYS = {"pin": (26, 28, 26), "dry": (0, 65_535, 52_000), "wet": (0, 65_535, 22_000)}
+KEYS = {"pin": (26, 28, 26, "adc"), "dry": (0, 65_535, 52_000), "wet": (0, 65_535, 22_000)}
 READINGS = (("moisture", "%", 0, 0, 100), ("raw", "", 0))
 
 

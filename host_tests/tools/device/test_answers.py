@@ -64,7 +64,10 @@ def test_who_does_not_say_gets_series_where_they_are_worth_it_and_possible():
     def series(more):
         return answers.check(given_of(more), "", Path(), KIND).full["series"]
 
-    many = [{"driver": "bme280", "name": f"b{k}", "scl": 5, "sda": 4} for k in range(6)]
+    many = [
+        {"driver": "bme280", "name": f"b{k}", "i2c": -1, "scl": 2 * k, "sda": 2 * k + 1}
+        for k in range(6)
+    ]
     assert series({}) and not series({"series": False})
     assert not series({"mode": "broker"}) and not series({"interval_ms": 600_000})
     assert not series({"sensors": many}), "more readings than a series takes"

@@ -3,6 +3,7 @@
 real mpremote, read once, its values and faults shown, its messages looked at; settings that do not
 fit a driver."""
 
+import ast
 import json
 import re
 import shutil
@@ -226,3 +227,13 @@ def test_a_sensor_that_never_comes_back_is_named(rig, monkeypatch):
     status = rig.outpost("flash", "--settings", path, "--no-link")
     assert status == 1, rig.err + rig.out
     assert rig.row("sensor").startswith("failed: stuck did not come back within 11 s")
+
+
+@pytest.mark.parametrize("name", sensor_drivers.names())
+def test_each_driver_says_what_is_no_reading_and_how_it_counts_below_zero(name):
+    """What it says is tested in test_no_value_drivers.py."""
+    head = ast.get_docstring(ast.parse(sensor_drivers.find(name, None).source))
+    assert head.count("\nNo reading") == 1
+    assert name in ("digital",) or " ".join(head.split()).count("Below zero:") == 1
+    tested = (REPOSITORY / "host_tests" / "boards" / "test_no_value_drivers.py").read_text()
+    assert f'"{name}"' in tested

@@ -143,7 +143,8 @@ BAD = [
     ({"series": True, "alarms": {"humidity": {"above": 1}}}, "alarms",
      "names 'humidity'; readings: temperature, memory, signal, reset_cause"),
     ({"series": True, "sensors": [
-        {"driver": "bme280", "name": f"room{number}", "scl": 5, "sda": 4} for number in range(6)
+        {"driver": "bme280", "name": f"room{number}", "i2c": -1, "scl": 2 * number,
+         "sda": 2 * number + 1} for number in range(6)
     ]}, "series", "takes 16 readings, not 18"),
     ({"sensors": ["adc@26", {"driver": "adc", "name": "adc26", "pin": 27}]}, "sensors",
      "has two sensors with a reading 'adc26'"),
@@ -163,6 +164,9 @@ BAD = [
     ({"sensors": ["adc@12"]}, "sensors",
      "names 'adc@12'; the pins that can measure are 26, 27, 28"),
     ({"sensors": [26]}, "sensors", "must hold names in quotes"),
+    ({"sensors": [{"driver": "battery", "pin": 29}]}, "sensors",
+     "has a sensor 'battery' (battery): key 'pin' is 29, which belongs to the wireless chip; "
+     "pin 26 would do"),
     ({"mode": "fast"}, "mode", "must be one of 'collector', 'broker', not 'fast'"),
     ({"confirmation": "no"}, "confirmation", "must be one of 'retained', 'queued', not 'no'"),
     ({**TLS, "alpn": "mqtt"}, "alpn", "no board's MicroPython can send it; leave it out"),

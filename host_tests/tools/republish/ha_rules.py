@@ -1,6 +1,6 @@
 """Home Assistant's rules for a discovery message of the device form, as its code has them: 2025.1,
 homeassistant/components/mqtt (discovery.py: TOPIC_MATCHER; schemas.py: DEVICE_DISCOVERY_SCHEMA;
-sensor.py: DISCOVERY_SCHEMA; util.py: valid_topic) and components/sensor/const.py
+sensor.py, binary_sensor.py: DISCOVERY_SCHEMA; util.py: valid_topic) and components/sensor/const.py
 (DEVICE_CLASS_UNITS, DEVICE_CLASS_STATE_CLASSES). These are the rules for the options that we use,
 and any other option is a fault; the package itself runs in `make home-assistant`.
 """
@@ -16,6 +16,10 @@ TOP = {"device", "origin", "availability", "availability_mode", "components"}
 SENSOR = {
     "platform", "name", "unique_id", "state_topic", "unit_of_measurement", "device_class",
     "state_class", "entity_category", "expire_after",
+}  # fmt: skip
+BINARY_SENSOR = {
+    "platform", "name", "unique_id", "state_topic", "payload_on", "payload_off",
+    "entity_category", "expire_after",
 }  # fmt: skip
 CLASS_UNITS = {
     "apparent_power": {"VA"},
@@ -66,8 +70,11 @@ def check(topic: str, payload: bytes, prefix: str = "homeassistant") -> dict:
 
 
 def check_sensor(one: dict) -> str:
-    assert set(one) <= SENSOR, set(one)
-    assert one["platform"] == "sensor" and one["unique_id"]
+    platform = one["platform"]
+    assert platform in ("sensor", "binary_sensor") and one["unique_id"]
+    assert set(one) <= (SENSOR if platform == "sensor" else BINARY_SENSOR), set(one)
+    if platform == "binary_sensor":
+        assert all(isinstance(one[key], str) for key in ("payload_on", "payload_off"))
     check_subscription(one["state_topic"])
     assert isinstance(one["name"], str)
     unit, kind, state = (

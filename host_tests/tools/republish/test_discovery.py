@@ -19,7 +19,7 @@ def described(name="kitchen", state="", **sensors):
     return topic, discovery.payload(board, TOPICS)
 
 
-@pytest.mark.parametrize("unit", [*units.KINDS, None, "", "1/min", "S/m"])
+@pytest.mark.parametrize("unit", [*units.KINDS, None, "", "/", "1/min", "S/m"])
 def test_every_unit_is_one_that_its_class_has(unit):
     ha_rules.check(*described(x=unit))
 
@@ -84,6 +84,35 @@ def test_a_board_with_its_sensors():
     assert [one["topic"] for one in found["availability"]] == [
         "outpost/collectors/.latest", "outpost/kitchen/available", "outpost/kitchen/state",
     ]  # fmt: skip
+
+
+def test_a_contact_is_on_or_off_and_no_number():
+    found = ha_rules.check(*described(door="/"))["components"]["door"]
+    assert found["platform"] == "binary_sensor"
+    assert (found["payload_on"], found["payload_off"]) == ("1", "0")
+    assert not {"unit_of_measurement", "state_class", "device_class"} & set(found)
+    assert found["expire_after"] == 3600
+
+
+def test_a_ratio_stays_a_number_over_a_restart():
+    """A driver of the user's may have the unit "/" for 0.37 of something."""
+    board = Board("kitchen", sensors={"valve": units.RATIO})
+    data = discovery.payload(board, TOPICS)
+    assert json.loads(data)["components"]["valve"]["platform"] == "sensor"
+    _, components, _ = discovery.remembered(data, TOPICS)
+    again = Board("kitchen", sensors={"valve": "/"}, components=components)
+    (valve,) = json.loads(discovery.payload(again, TOPICS))["components"].values()
+    assert valve["platform"] == "sensor" and "unit_of_measurement" not in valve
+
+
+def test_a_contact_that_an_earlier_version_described_as_a_number_becomes_one():
+    old = described(door="W")[1].replace(
+        b'"unit_of_measurement": "W"', b'"unit_of_measurement": "/"'
+    )
+    _, components, _ = discovery.remembered(old, TOPICS)
+    board = Board("kitchen", sensors={"door": "/"}, components=components)
+    (door,) = json.loads(discovery.payload(board, TOPICS))["components"].values()
+    assert door["platform"] == "binary_sensor"
 
 
 def test_a_board_without_a_state_does_not_wait_for_one():

@@ -211,3 +211,15 @@ def test_boards_and_sensors_are_bounded():
     names = {f"s{n}": 1.0 for n in range(MOST_SENSORS + 5)}
     newest.take(message(1, at=NOW, device="7", **names), NOW)
     assert len(newest.boards["7"].values) == MOST_SENSORS
+
+
+def test_a_contact_is_a_ratio_from_the_first_value_that_no_contact_has():
+    newest = Newest()
+    for at, found, unit in ((0, 1.0, "/"), (1, 0.0, "/"), (2, 0.5, ""), (3, 1.0, "")):
+        readings = [Reading(0, "valve", "/", found, NOW + at)]
+        newest.take(Message("kitchen", "0badcafe", at + 1, 1, 0, None, readings=readings), NOW + at)
+        board = newest.boards["kitchen"]
+        assert board.sensors["valve"] == unit
+        assert board.is_description_new is (at in (0, 2))
+        board.is_description_new = False
+        assert board.values["valve"].unit == "/"  # as the message has it

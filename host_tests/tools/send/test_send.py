@@ -15,8 +15,9 @@ from made_broker import MadeBroker
 from outpost_tools import cli
 from outpost_tools.common import credentials
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.firmware import settings_rules
 from outpost_tools.common.message import decode
-from outpost_tools.send import delivery, wording
+from outpost_tools.send import arguments, delivery, wording
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
 from real_broker import micropython
@@ -220,6 +221,30 @@ def test_who_may_not_send_is_told(broker, capsys):
 def test_a_command_that_is_none_is_not_sent(words, said):
     with pytest.raises(ToolError, match=said):
         wording.command(words, "a")
+
+
+def sent(*words):
+    """What the parser of the command makes of a command line: the settings in the payload."""
+    line = ["send", "--broker", "127.0.0.1:1", "kitchen", *words]
+    args = cli.build_parser("send").parse_args(line)
+    ((_, payload),) = arguments._commands(args, *arguments._boards(args)).values()
+    return json.loads(payload)["settings"]
+
+
+CHOICES = {key: rule[0] for key, rule in settings_rules().items() if isinstance(rule[0], tuple)}
+
+
+@pytest.mark.parametrize("key, value", [(key, one) for key in CHOICES for one in CHOICES[key]])
+def test_each_choice_of_a_setting_can_be_sent(key, value):
+    """`set level=5` was refused: "must be one of 3, 4, 5, not '5'"."""
+    assert sent("set", f"{key}={value}") == {key: value}
+
+
+@pytest.mark.parametrize("key", CHOICES)
+@pytest.mark.parametrize("value", ["7", "4.0", "true", "[4]", "colour", '"4"'])
+def test_what_is_no_choice_of_a_setting_is_refused(key, value):
+    with pytest.raises(ToolError, match=f"set: key '{key}' must be one of "):
+        sent("set", f"{key}={value}")
 
 
 def test_the_id_that_asks_again_can_be_typed():

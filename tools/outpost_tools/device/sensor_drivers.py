@@ -16,8 +16,9 @@ from typing import Any
 from outpost_tools.common import source_tree
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import sensor_rules
-from outpost_tools.device import firmware_build
+from outpost_tools.device import firmware_build, pin_check
 from outpost_tools.device.inventory import DRIVERS
+from outpost_tools.device.pinout import Pinout
 
 _MOST_COLUMNS = 16  # outpost/series.py
 _HELP = "see boards/sensors/README.md"
@@ -102,6 +103,33 @@ def checked(given: dict[str, Any], folder: Path | None) -> Driver:
         name = given.get("name", driver.name)
         raise ValueError(f"has a sensor {name!r} ({driver.name}): {error}") from None
     return driver
+
+
+def wired(sensors: Any, folder: Path | None) -> list[pin_check.Sensor]:
+    """The checked ones that have pins; without those whose driver cannot be found."""
+    return [one for given in sensors or () if (one := _wired(given, folder))]
+
+
+def _wired(given: Any, folder: Path | None) -> pin_check.Sensor | None:
+    if isinstance(given, dict):
+        try:
+            driver = find(given["driver"], folder)
+            options = sensor_rules().check_options(driver.keys, given)
+        except ValueError:
+            return None
+        label = f"{given.get('name', driver.name)!r} ({driver.name})"
+        return pin_check.Sensor(label, options, driver.keys)
+    kind, _, pin = given.partition("@")
+    role = {"adc": "adc", "ds18b20": "1-wire"}.get(kind)
+    return pin_check.on_pin(given, role, int(pin)) if role and pin.isdecimal() else None
+
+
+def pin_faults(
+    sensors: Any, folder: Path | None, board: Pinout | None, *, deep_sleep: bool
+) -> list[str]:
+    """What is wrong with the pins of checked sensors; empty texts where nothing is."""
+    found = pin_check.faults(wired(sensors, folder), board, deep_sleep=deep_sleep)
+    return [f"has a sensor {one}" if one else "" for one in found]
 
 
 def readings(sensors: Any, folder: Path | None) -> list[str]:
@@ -203,7 +231,9 @@ def _is_rule(rule: Any) -> bool:
     if not isinstance(rule, tuple) or not rule:
         return False
     return all(isinstance(one, str) for one in rule) or (
-        len(rule) == 3 and all(type(one) is int for one in rule[:2])
+        len(rule) in (3, 4)
+        and all(type(one) is int for one in rule[:2])
+        and all(map(pin_check.is_role, rule[3:]))
     )
 
 

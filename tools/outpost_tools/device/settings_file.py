@@ -21,7 +21,7 @@ from outpost_tools.common import board_json, exposure, toml_file
 from outpost_tools.common.command_line import is_host
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
-from outpost_tools.device import broker_part, certificates, sensor_drivers, wifi_settings
+from outpost_tools.device import broker_part, certificates, pin_check, sensor_drivers, wifi_settings
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
@@ -98,7 +98,7 @@ class Settings:
     """files: path on the board -> bytes, the certificates before settings.json, which names them.
 
     given: without defaults, but for `mode`. says_mode: it was given. drivers: of the sensors, by
-    name.
+    name. wired: the sensors with pins.
     """
 
     given: dict[str, Any]
@@ -106,6 +106,7 @@ class Settings:
     files: dict[str, bytes]
     says_mode: bool = True
     drivers: dict[str, sensor_drivers.Driver] = field(default_factory=dict)
+    wired: list[pin_check.Sensor] = field(default_factory=list)
 
     def lines(self) -> list[str]:
         """For people: no secrets."""
@@ -177,7 +178,14 @@ def check(
     text = board_json.encoded(on_board, sort_keys=True, indent=1)
     contents = {path: data for path, data in files.values()} | {SETTINGS: text}
     drivers = sensor_drivers.on_board(full["sensors"], folder)
-    return Settings(given, full, contents, says_mode, drivers)
+    wired = sensor_drivers.wired(full["sensors"], folder)
+    return Settings(given, full, contents, says_mode, drivers, wired)
+
+
+def check_module(settings: Settings, kind: Kind, machine: str, name: str) -> None:
+    """Once the board has said which module it is. Raises ToolError."""
+    if fault := pin_check.psram_fault(settings.wired, kind.pinout, machine):
+        raise ToolError(f"{name}: is {machine}: key 'sensors' has a sensor {fault}")
 
 
 def defaults(given: dict[str, Any]) -> dict[str, Any]:
@@ -205,6 +213,10 @@ def _faults(full: dict[str, Any], kind: Kind | None, folder: Path) -> list[tuple
     if not any(fault for _, fault in found):
         names = sensor_drivers.readings(full["sensors"] or kind.sensors, folder)
         found.append(("sensors", sensor_drivers.double_name(names)))
+        faults = sensor_drivers.pin_faults(
+            full["sensors"], folder, kind.pinout, deep_sleep=full["deep_sleep"]
+        )
+        found += [("sensors", fault) for fault in faults]
         found += sensor_drivers.series_faults(full, names)
     if kind.has_wifi:
         found += wifi_settings.faults(full)

@@ -2,9 +2,9 @@
 MQTT discovery (Home Assistant 2024.12 and newer).
 
 Its rules, as its own code checks them (homeassistant/components/mqtt: discovery.py, schemas.py,
-sensor.py): an object id consists of letters, digits, _ and -; a component that is missing from a
-later message is removed; a device is `available` only when every availability topic says so
-(availability_mode "all").
+sensor.py, binary_sensor.py): an object id consists of letters, digits, _ and -; a component that is
+missing from a later message is removed; a device is `available` only when every availability topic
+says so (availability_mode "all").
 
 Pure. The topics are those of topics.py.
 """
@@ -45,6 +45,8 @@ def payload(board: Board, topics: Topics) -> bytes:
     """Describes all sensors that the board ever had: one that is missing from some messages must
     not vanish."""
     for name, unit in board.sensors.items():
+        if unit == units.CONTACT and _is_ratio(board.components.get(name)):
+            unit = units.RATIO
         board.components[name] = _component(board, topics, name, unit)
     for one in board.components.values():
         if "expire_after" in one:
@@ -73,6 +75,12 @@ def _availability(board: Board, topics: Topics) -> list[dict[str, str]]:
     return found
 
 
+def _is_ratio(known: dict[str, Any] | None) -> bool:
+    """Whether it was described as one before: its values may be 0 and 1 for a while. Earlier
+    versions described a contact as a sensor with the unit "/"."""
+    return bool(known) and known["platform"] == "sensor" and "unit_of_measurement" not in known
+
+
 def _component(board: Board, topics: Topics, name: str, unit: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {
         "platform": "sensor",
@@ -81,6 +89,9 @@ def _component(board: Board, topics: Topics, name: str, unit: str | None) -> dic
         "state_topic": topics.value(board.name, name),
     }
     kind = units.of(unit, name)
+    if unit == units.CONTACT:
+        found |= {"platform": "binary_sensor", "payload_on": "1", "payload_off": "0"}
+        kind = units.Kind(None, None, None)
     for key, value in (
         ("unit_of_measurement", kind.unit),
         ("device_class", kind.device_class),

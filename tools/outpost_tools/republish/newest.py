@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from outpost_tools.common.message import Message
+from outpost_tools.common.senml import Reading
+from outpost_tools.republish import units
 from outpost_tools.republish.topics import OFFLINE
 
 FRESH_S = 120.0
@@ -173,8 +175,9 @@ class Newest:
                 continue
             board.values[reading.name] = Value(reading.value, reading.unit, time_s)
             board.changed.add(reading.name)
-            if board.sensors.get(reading.name, "?") != reading.unit:
-                board.sensors[reading.name] = reading.unit
+            unit = _unit(reading, board.sensors.get(reading.name))
+            if board.sensors.get(reading.name, "?") != unit:
+                board.sensors[reading.name] = unit
                 board.is_description_new = True
         self._expect(board, now)
 
@@ -187,3 +190,10 @@ class Newest:
             if expire_s != board.expire_s:
                 board.expire_s, board.is_description_new = expire_s, True
         board.is_current, board.expires_at = True, now + board.expire_s
+
+
+def _unit(reading: Reading, known: str | None) -> str | None:
+    """Of a contact, RATIO from the first value that is neither 0 nor 1. known: before."""
+    if reading.unit == units.CONTACT and (known == units.RATIO or reading.value not in (0, 1)):
+        return units.RATIO
+    return reading.unit

@@ -3,7 +3,9 @@ state class.
 
 Home Assistant refuses a device class with a unit that it does not list for it, so a unit that is
 missing here is shown unchanged, without a class. Several gases have the unit ppm, and particles of
-several sizes ug/m3: for these, the class follows from the end of the reading's name. Pure.
+several sizes ug/m3: for these, the class follows from the end of the reading's name. A contact has
+SenML's unit "/", the value of a switch, where 1 is on (RFC 8428, section 12.1): Home Assistant has
+another platform for it. A value between 0 and 1 makes it a ratio, which is a number. Pure.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import NamedTuple
 
 MEASUREMENT = "measurement"
 INCREASING = "total_increasing"  # a counter that may restart at 0
+CONTACT = "/"
+RATIO = ""  # in place of "/", after a value that no contact has
 
 
 class Kind(NamedTuple):

@@ -24,7 +24,8 @@ if the power fails.
 
   report               measure now, and print the readings
   restart              reset the board; it answers after its start
-  set KEY=VALUE ...    change settings, checked as by `outpost provision`. KEY= sets the default,
+  set KEY=VALUE ...    change settings, checked as by `outpost provision`; with --board KIND the
+                       pins of sensors too. KEY= sets the default,
                        KEY=@FILE takes the first line of a file (a password). Unless you change
                        only interval_ms, the settings are on trial: if the board cannot connect
                        with them, it restores the old ones
@@ -58,6 +59,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--all", action="store_true", help="every board in the credentials' folder")
     group = add_operator(parser)
     group.add_argument("--prefix", default="outpost", help="prefix of the topics; default outpost")
+    _add_waiting(parser)
+    parser.add_argument(
+        "--board",
+        metavar="BOARD",
+        help="for `set sensors=...`: the boards' kind, to check their pins; see `outpost flash`",
+    )
+    parser.add_argument(
+        "--id", metavar="ID", help="id of a command that was sent: ask for its answer again"
+    )
+
+
+def _add_waiting(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-wait", action="store_true", help="end when the broker has the command"
     )
@@ -77,9 +90,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--within",
         metavar="TIME",
         help="for `set`: how long the board tries to connect; default 5m",
-    )
-    parser.add_argument(
-        "--id", metavar="ID", help="id of a command that was sent: ask for its answer again"
     )
 
 
@@ -140,11 +150,20 @@ def _commands(args: argparse.Namespace, boards: list[str], words: list[str]):
     within_s = None if args.within is None else wording.seconds_of(args.within, "--within")
     if args.id and len(boards) > 1:
         raise ToolError("--id belongs to one board's command; name only that board")
+    pins = _pins(args.board) if args.board else None
     found = {}
     for name in boards:
         one = args.id or wording.new_id()
-        found[name] = one, wording.command(words, one, until_s=until_s, within_s=within_s)
+        made = wording.command(words, one, until_s=until_s, within_s=within_s, board=pins)
+        found[name] = one, made
     return found
+
+
+def _pins(board: str):
+    from outpost_tools.common import source_tree
+    from outpost_tools.device import kinds
+
+    return kinds.load(source_tree.repository(), board).pinout
 
 
 def _access(args: argparse.Namespace):

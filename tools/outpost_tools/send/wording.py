@@ -13,6 +13,8 @@ from outpost_tools.common import board_json
 from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module, settings_rules
+from outpost_tools.device import sensor_drivers
+from outpost_tools.device.pinout import Pinout
 
 MOST_BYTES = 512  # firmware/station/commands.py
 _ID_BYTES = 8
@@ -41,10 +43,16 @@ def until_of(text: str, now_s: float) -> int:
 
 
 def command(
-    words: list[str], command_id: str, *, until_s: int | None = None, within_s: int | None = None
+    words: list[str],
+    command_id: str,
+    *,
+    until_s: int | None = None,
+    within_s: int | None = None,
+    board: Pinout | None = None,
 ) -> bytes:
-    """The payload. Raises ToolError."""
+    """The payload. board: its pins, where the kind is known. Raises ToolError."""
     made: dict[str, Any] = {"id": command_id, **_action(words)}
+    _check_sensors(made.get("settings", {}), board)
     if within_s is not None:
         if made["do"] != "set":
             raise ToolError("--within is for `set`")
@@ -83,11 +91,37 @@ def _setting(text: str) -> tuple[str, Any]:
         return key, None
     if value.startswith("@"):
         value = first_line(Path(value[1:]), f"set {key} from")
-    is_text = rules[key][0] is str or isinstance(rules[key][0], tuple)
+    kind = rules[key][0]
+    is_text = kind is str or (isinstance(kind, tuple) and isinstance(kind[0], str))
     found = value if is_text else _json(value)
     if fault := settings_module()._fault(found, rules[key]):
         raise ToolError(f"set: key {key!r} {fault}")
     return key, found
+
+
+def _check_sensors(settings: dict[str, Any], board: Pinout | None) -> None:
+    """Those whose driver is not here are left to the board. Raises ToolError."""
+    sensors = settings.get("sensors")
+    if not sensors:
+        return
+    folder = Path()
+    found = [settings_module()._MORE["sensors"](sensors)]
+    if not found[0]:
+        found += [_driver_fault(one, folder) for one in sensors if isinstance(one, dict)]
+    if not any(found):
+        is_asleep = bool(settings.get("deep_sleep"))
+        found = sensor_drivers.pin_faults(sensors, folder, board, deep_sleep=is_asleep)
+    for fault in filter(None, found):
+        raise ToolError(f"set: key 'sensors' {fault}")
+
+
+def _driver_fault(given: dict[str, Any], folder: Path) -> str:
+    if sensor_drivers.on_board([given], folder):
+        try:
+            sensor_drivers.checked(given, folder)
+        except ValueError as error:
+            return str(error)
+    return ""
 
 
 def _json(text: str) -> Any:

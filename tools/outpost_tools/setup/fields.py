@@ -122,7 +122,7 @@ def _of_option(driver: Driver, key: str) -> Field:
         return Field(key, key, "text", rule)
     if isinstance(rule[0], str):
         return Field(key, key, "choice", rule[0], choices=tuple(rule))
-    least, most, default = rule
+    least, most, default = rule[:3]
     is_needed = key in sensor_drivers.needed(driver)
     text = "" if default is None else _number(key, default)
     limits = f"{_number(key, least)} to {_number(key, most)}"
