@@ -90,8 +90,10 @@ def _find_shelf(outbox: "Outbox"):
     if outbox._shelf:
         outbox._shelf = None
     try:
-        if outbox.lent:
+        if outbox.lent and outbox.settles_later:
             outbox.shelf().count()
+        elif outbox.lent:
+            outbox.shelf().settle()
     except (ImportError, MemoryError):
         outbox._shelf = None
 
