@@ -3,8 +3,8 @@ when the first message is set aside, or when mount() found the block; unloaded w
 has left. The bytes of a block: `shelf_block.py`.
 
     A message that is set aside is in the ring or on the shelf, never in neither: the newest record
-    of the shelf may be torn, and so may a release. So while the ring has a message whose record is
-    not sure, only the ring has it.
+    of the shelf may be torn, and so may a release. So while the ring has a message that is not
+    sure, the shelf is not said to have it before its record was copied.
 
     A block is given back when nothing older can come back: its erase would leave what it replaced.
     If a block takes no erase, the ring's next sector says that what such a block holds is void.
@@ -81,8 +81,10 @@ class Shelf:
                 outbox.left_out += 1
         found = [one for one in found if one.block in outbox.lent]
         self._top = found[-1].number if found else 0  # the highest number so far
+        self._has_rival = False  # a block that was not completed: it would count over releases here
         while len(found) > 1 and not found[-1].counts_over(found[-2]):
             found.pop()
+            self._has_rival = True
         self._now = found[-1] if found else Block(-1, 0, 0, outbox._align)
         if not self._now.records:  # its header may be torn, so nothing is appended after it
             self._now = Block(-1, 0, 0, outbox._align)
@@ -94,12 +96,10 @@ class Shelf:
         own = getattr(outbox._device, "own", None)
         if own and found:  # records go into it without a previous erase
             own(self._now.block)
-        # While the ring has a message, its record here does not count unless it is sure. Once the
-        # ring has released it, put() had returned, and it is whole.
-        self._ignored = [one for one in self._now.held if self._is_in_doubt(one)]
-        self._now.held = [one for one in self._now.held if one not in self._ignored]
 
     def _is_in_doubt(self, held):
+        """True when the ring has that message, and a later mount may not find it here. (One that
+        the ring has released is whole: put() had returned.)"""
         outbox = self._outbox
         distance = held[0] - outbox.oldest_seq
         if held[1] != self._stream() or distance < 0 or held[0] >= outbox.next_seq:
@@ -168,7 +168,7 @@ class Shelf:
         try:
             status = _STORAGE
             if not self._is_unread:
-                self._drop_ignored(None)
+                self._settle(None)
                 status = function(argument)
         except OSError:
             outbox.storage_errors += 1
@@ -193,31 +193,45 @@ class Shelf:
     # --- Write ---
 
     def _put(self, record):
-        now = self._now
-        releases = (len(now.held) + 2) * padded(_OVERHEAD, now.align)  # and the confirmation
-        needed = padded(len(record), now.align) + releases
-        if now.offset + needed > _BLOCK_BYTES or not self._add(record):
-            status = self._renew(now.held, needed)
+        needed = self._needed(len(record))
+        if self._now.offset + needed > _BLOCK_BYTES or not self._add(record):
+            status = self._renew(self._now.held, needed)
             if status:
                 return status
             if not self._add(record):
                 return _STORAGE
         return _OK
 
+    def _needed(self, size):
+        """Returns the bytes of a record, its confirmation, and the releases of all messages."""
+        align = self._now.align
+        return padded(size, align) + (len(self._now.held) + 2) * padded(_OVERHEAD, align)
+
     def _add(self, record):
         """Append a message and its confirmation. Without the latter it does not count."""
-        now, outbox = self._now, self._outbox
-        if not now.append(outbox, record):
-            return False
-        if now.confirm(outbox):
+        now, held = self._now, self._now.held
+        if now.append(self._outbox, record) and now.confirm(self._outbox):
             return True
-        now.held.pop()
+        now.held = held
         return False
+
+    def _settle(self, _):
+        """Copy the messages in doubt, before a later record would seem to confirm them."""
+        for one in [one for one in self._now.held if self._is_in_doubt(one)]:
+            at, now = self._now.read(self._outbox, one), self._now
+            if now.offset + self._needed(one[3]) > _BLOCK_BYTES or at < 0:
+                return self._renew(now.held, 0, 2)
+            if not self._add(self._outbox.buffer[at : at + one[3]]):
+                return self._renew(now.held, 0, 2)
+        return _OK
 
     def _release(self, index):
         now = self._now
         rest = now.held[:index] + now.held[index + 1 :]
-        is_done = self._append_release(now.held[index])
+        if self._has_rival:
+            self._give_back()
+            self._has_rival = self._is_stale
+        is_done = not self._has_rival and self._append_release(now.held[index])
         if not is_done and rest:
             return self._renew(rest, 0, 2)
         if is_done:
@@ -225,17 +239,6 @@ class Shelf:
         if not rest:
             is_done = self._retire() or is_done
         return _OK if is_done else _STORAGE
-
-    def _drop_ignored(self, _):
-        """Release the records that do not count, before another one would confirm them."""
-        while self._ignored:
-            if not self._append_release(self._ignored.pop()):
-                self._ignored, self._now.offset = [], _BLOCK_BYTES
-                if self._now.held:
-                    self._renew(self._now.held, 0, 2)
-                else:
-                    self._retire()
-        return _OK
 
     def _append_release(self, key):
         now = self._now
@@ -293,8 +296,8 @@ class Shelf:
             self._outbox.lent += (block,)
 
     def settle(self):
-        """Make sure of what mount() found: what does not count does not come back. A status."""
-        return self._guarded(self._drop_ignored, None)
+        """Make sure of what mount() found. A status."""
+        return self._guarded(self._settle, None)
 
     def tidy(self):
         """Give back the blocks that a power cut left lent, if nothing is on them. A status."""
@@ -333,7 +336,7 @@ class Shelf:
         if not new.begin(outbox, held, old):
             self._spare.append(block)
             return False
-        self._now = new
+        self._now, self._has_rival = new, False
         if old.block >= 0:
             self._spare.append(old.block)
         self._give_back()

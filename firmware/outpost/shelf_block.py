@@ -96,6 +96,7 @@ class Block:
         self.offset = _BLOCK_BYTES  # the next free byte; 4,096: nothing more is appended
         self.records = 0  # places that are used up
         self.newest = -1  # the place of the last record that is valid
+        self.loose = []  # places of messages that no record confirms
         self.torn = 0  # where something torn ends
         self.began_with = self.copies = 0  # records that it was to begin with, and of these there
         self.replaced = -1  # the block of the previous shelf
@@ -112,9 +113,16 @@ class Block:
         """Take the record at `at` in the buffer. Returns its size, padded."""
         key = u32(buf, at + 4), u32(buf, at + 8)
         size = size_of(u32(buf, at))
-        self.held = [held for held in self.held if held[:2] != key]
+        keys = [held[:2] for held in self.held]
+        index = keys.index(key) if key in keys else len(keys)
+        one = []
         if buf[at] & _MESSAGE:
-            self.held.append(key + (offset, size, place))
+            one.append(key + (offset, size, place))
+            if place >= self.began_with:
+                self.loose.append(place)
+        elif key[0] == _NOTHING and self.newest in self.loose:
+            self.loose.remove(self.newest)
+        self.held = self.held[:index] + one + self.held[index + 1 :]
         self.copies += place < self.began_with
         self.newest = place
         return padded(size, self.align)
@@ -157,7 +165,7 @@ class Block:
 
     def is_sure(self, held):
         """True when no release of that message may be torn, and its own record is not."""
-        return held[2] >= self.torn and (held[4] != self.newest or held[4] < self.began_with)
+        return held[2] >= self.torn and held[4] not in self.loose
 
     def begin(self, outbox, held, old):
         """Write the header, and copies of the messages in `held` of the old block. False: it does
@@ -174,11 +182,11 @@ class Block:
         self.offset = max(_HEADER, self.align)
         if not self._program(outbox, 0, header):
             return False
-        for place, one in enumerate(held):
-            at = outbox._read(old.block, one[2])
-            if not self.append(outbox, outbox.buffer[at : at + one[3]], place):
-                return False
         self.began_with = len(held)
+        for place, one in enumerate(held):
+            at = old.read(outbox, one)
+            if at < 0 or not self.append(outbox, outbox.buffer[at : at + one[3]], place):
+                return False
         return old.block < 0 or self.confirm(outbox)
 
     def confirm(self, outbox):

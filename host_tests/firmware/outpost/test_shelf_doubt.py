@@ -5,13 +5,19 @@ shelf after every mount, and what release() has removed does not come back.
 import struct
 import unittest
 
-from fake_flash import PowerCut, image_of
+from fake_flash import PowerCut, flash_in_ram, image_of
 from faulty_flash import ERASE, faulty
 from nor_flash import NorFlash
 from outpost import status
 from outpost.outbox import Outbox
 from test_shelf import STREAM, fill, formatted, mounted, on_shelf, payload_of
 from test_shelf_faults import WeakFlash, crc
+
+
+def without(flash):
+    """The image of a WeakFlash, without the confirmation whose program was cut."""
+    image, at = image_of(flash), flash.weak[0] - 14
+    return image[:at] + b"\xff" * 16 + image[at + 16 :]
 
 
 def release_of(seq):
@@ -56,8 +62,18 @@ class TestTornRelease(unittest.TestCase):
         flash.is_gone = is_gone
         return flash
 
-    def test_while_the_ring_has_its_message_it_is_the_rings(self):
+    def test_what_is_seen_in_ring_and_shelf_stays_on_the_shelf(self):
         flash = self._cut_release(2, True)
+        outbox = mounted(flash)
+        self.assertEqual((outbox.shelf().has(2), set(on_shelf(outbox))), (True, {0, 1, 2}))
+        self.assertEqual(outbox.shelf().put(2), status.OK)
+        outbox.discard(2)
+        outbox.save_state()
+        for flash.is_gone in (True, False):
+            self.assertEqual(set(on_shelf(mounted(flash))) | {0, 1}, {0, 1, 2}, flash.is_gone)
+
+    def test_what_is_seen_in_the_ring_alone_is_set_aside_again(self):
+        flash = self._cut_release(2, False)
         outbox = mounted(flash)
         self.assertEqual((outbox.shelf().has(2), set(on_shelf(outbox))), (False, {0, 1}))
         self.assertEqual((outbox.load(2), outbox.loaded_seq), (status.OK, 2))
@@ -66,16 +82,6 @@ class TestTornRelease(unittest.TestCase):
         outbox.save_state()
         for flash.is_gone in (True, False):
             self.assertTrue(2 in on_shelf(mounted(flash)), flash.is_gone)
-
-    def test_what_was_seen_in_the_ring_alone_does_not_come_back(self):
-        for is_gone in (True, False):
-            flash = self._cut_release(2, is_gone)
-            outbox = mounted(flash)
-            self.assertEqual(set(on_shelf(outbox)), {0, 1})
-            outbox.discard(2)
-            outbox.save_state()
-            if is_gone:
-                self.assertEqual(set(on_shelf(mounted(flash))), {0, 1})
 
     def test_a_start_settles_it_once(self):
         flash = self._cut_release(2, True)
@@ -91,7 +97,12 @@ class TestTornRelease(unittest.TestCase):
         outbox = Outbox(flash, 1024)
         outbox.settles_later = True
         self.assertEqual((outbox.mount(), flash.operations), (status.OK, programs))
-        self.assertEqual(set(on_shelf(outbox)), {0, 1})
+        self.assertEqual((outbox.shelf().has(2), set(on_shelf(outbox))), (False, {0, 1, 2}))
+        self.assertEqual((outbox.shelf().put(2), outbox.shelf().has(2)), (status.OK, True))
+        outbox.discard(2)
+        outbox.save_state()
+        flash.is_gone = False
+        self.assertTrue(2 in on_shelf(mounted(flash)))
 
     def test_a_flipped_bit_in_a_message_makes_no_doubt(self):
         flash, outbox = aside()
@@ -115,13 +126,12 @@ class TestTornInARow(unittest.TestCase):
             with self.assertRaises(PowerCut):
                 outbox.shelf().put(4)
             outbox = mounted(flash)
-            wanted = {0, 1}
+            wanted = {0, 1, 4}
             if is_release:
                 self.assertEqual(outbox.shelf().release(0), status.OK)
-                wanted = {1}
+                wanted = {1, 4}
             else:
                 self.assertEqual(outbox.shelf().put(4), status.OK)
-                wanted = {0, 1, 4}
             outbox.discard_through(5)
             outbox.save_state()
             for flash.is_gone in (False, True):
@@ -158,6 +168,27 @@ class TestNumbered(unittest.TestCase):
         self.assertEqual(set(on_shelf(outbox)), {0, 1, 2})
         self.assertEqual((outbox.shelf().put(3), outbox.shelf().release(1)), (status.OK, status.OK))
         self.assertEqual(set(on_shelf(mounted(flash))), {0, 2, 3})
+
+
+class TestTwoBlocks(unittest.TestCase):
+    def test_one_that_is_not_completed_does_not_count_over_later_releases(self):
+        """A cut leaves its copies without their confirmation, and beside the block in use."""
+        for is_bad in (False, True):
+            flash, outbox = aside(4, 6)
+            outbox.discard_through(3)
+            outbox.save_state()
+            while outbox._shelf._now.offset + 600 < 4096:  # room for releases alone
+                outbox._shelf._now.confirm(outbox)
+            flash.cut_record = struct.pack("<BBHII", 2, 0, 0, 0x3FFFFFFF, 0)
+            fill(outbox, 1, 900)
+            with self.assertRaises(PowerCut):
+                outbox.shelf().put(outbox.next_seq - 1)
+            flash = Deaf(flash_in_ram(6, 1, without(flash))._file, 6, 1)
+            outbox = mounted(flash)
+            rival = [block for block in outbox.lent if block != outbox._shelf._now.block]
+            flash.dead = rival if is_bad else ()
+            self.assertEqual((len(rival), outbox.shelf().release(0)), (1, status.OK))
+            self.assertEqual(set(on_shelf(mounted(flash))), {1, 2, 3}, is_bad)
 
 
 class TestBadBlock(unittest.TestCase):
