@@ -31,8 +31,10 @@ def check_geometry(outbox: "Outbox"):
         if not outbox._align < align <= page or longest > len(buf):
             return _GEOMETRY
         outbox._align = align
-    if buf[7] & HAS_GEOMETRY and (buf[26] | buf[27] << 8) & 0xFFF >= outbox.blocks:
-        return _SHORT_DEVICE
+    if buf[7] & HAS_GEOMETRY:
+        if (buf[26] | buf[27] << 8) & 0xFFF >= outbox.blocks:
+            return _SHORT_DEVICE
+        outbox._geometry = outbox._geometry & 0x7FFF | (buf[27] & 0x80) << 8  # see `shelf.py`
     return _OK
 
 

@@ -90,8 +90,10 @@ def _find_shelf(outbox: "Outbox"):
     if outbox._shelf:
         outbox._shelf = None
     try:
-        if outbox.lent:
+        if outbox.lent and outbox.settles_later:
             outbox.shelf().count()
+        elif outbox.lent:
+            outbox.shelf().settle()
     except (ImportError, MemoryError):
         outbox._shelf = None
 
@@ -133,11 +135,13 @@ def _find(outbox: "Outbox", marks):
         if status:
             return status
         records = _scan_head(outbox)
-        if records or not _follows(outbox, marks):
-            _find_ring(outbox, marks)
+        end = outbox._cursor_offset
+        if records or outbox._limit < _BLOCK_BYTES or not _follows(outbox, marks):
+            if not _find_ring(outbox, marks):
+                end = 0
             if holds_longer(outbox):
                 return _SHORT_RECORDS
-            _note_doubts(outbox, marks, records)
+            _note_doubts(outbox, marks, records, end)
             break
         marks[3 * head] = _JUNK  # torn in its first program: the sector before is still the head
     return status
@@ -278,7 +282,8 @@ def _is_flipped(outbox: "Outbox"):
 
 def _find_ring(outbox: "Outbox", marks):
     """Go back from the head to the sector that holds the oldest message, and further to find out
-    which blocks the ring left out."""
+    which blocks the ring left out. True when sectors were erased that the last record still needs:
+    until then, the ring may have been full."""
     first = outbox._first_seq
     _mark_order(outbox, marks)
     age, passed = 0, []  # of the sector found last; the blocks passed since
@@ -299,8 +304,10 @@ def _find_ring(outbox: "Outbox", marks):
     if outbox.lent:
         outbox._out += outbox.lent
     # Older messages were acknowledged, which only RAM knew, and their sectors erased.
+    is_freed = first > outbox.oldest_seq
     outbox.discard_through(first - 1)
     outbox._saved_oldest, outbox._saved_acked = outbox.oldest_seq, outbox.acked
+    return is_freed
 
 
 def _mark_order(outbox: "Outbox", marks):
@@ -332,7 +339,7 @@ def _leave_out(outbox: "Outbox", blocks):
         outbox.left_out += len(blocks)
 
 
-def _note_doubts(outbox: "Outbox", marks, records):
+def _note_doubts(outbox: "Outbox", marks, records, end):
     """Note what the first append() must settle, and what load() must not return before that."""
     block = following = outbox._after(outbox._head)
     while block != outbox._head and block != outbox._tail:
@@ -340,7 +347,7 @@ def _note_doubts(outbox: "Outbox", marks, records):
             outbox._doubt |= 1
         block = outbox._after(block)
     if outbox._offset + outbox.record_bytes > outbox._limit:
-        _pass_over(outbox, marks, following)
+        _pass_over(outbox, marks, following, end)
     if records < 2 and outbox._limit == _BLOCK_BYTES:
         outbox._doubt |= 2
     if outbox._shown_end >= outbox.next_seq or outbox.oldest_seq == outbox.next_seq:
@@ -349,14 +356,15 @@ def _note_doubts(outbox: "Outbox", marks, records):
     outbox._limit = -outbox._limit
 
 
-def _pass_over(outbox: "Outbox", marks, following):
+def _pass_over(outbox: "Outbox", marks, following, end):
     """The head has no room. Pass over the numbers of what another mount may have shown, and this
-    one cannot read: a newer sector in the block after the head, or the torn end of a full ring."""
-    if marks[3 * following] == _JUNK:
-        if _is_first_record(outbox, following):
-            return
+    one cannot read: a newer sector in the block after the head, or a message at the torn end, if
+    the ring is full, or may have been when there was no room after it (`end`) to make sure."""
+    if marks[3 * following] == _JUNK and not _is_first_record(outbox, following):
         outbox._doubt |= 4
-    elif not outbox.sealed_torn or following != outbox._tail or following == outbox._head:
+    elif not outbox.sealed_torn or following == outbox._head:
+        return
+    elif following != outbox._tail and _had_room(outbox, end):
         return
     else:
         outbox._doubt |= 8
@@ -371,8 +379,13 @@ def _is_first_record(outbox: "Outbox", block):
     """True when a block that is neither erased nor an old sector holds no more than a torn first
     record, after which there was room to make sure of it. Otherwise it is torn in its erase, or a
     newer sector that was lost."""
-    align = outbox._align
-    proof = -(-_OVERHEAD - len(outbox.note) & -align) - (-_OVERHEAD & -align)
-    if max(_HEADER, align) - (-outbox.record_bytes & -align) + proof > outbox._copy_at():
+    if not _had_room(outbox, max(_HEADER, outbox._align)):
         return False
     return outbox._rest_is_blank(block, min(_BLOCK_BYTES, len(outbox.buffer)))
+
+
+def _had_room(outbox: "Outbox", at):
+    """True when a sector has room to make sure of the largest record at this place."""
+    align = outbox._align
+    proof = -(-_OVERHEAD - len(outbox.note) & -align) - (-_OVERHEAD & -align)
+    return at - (-outbox.record_bytes & -align) + proof <= outbox._copy_at()

@@ -3,9 +3,11 @@ when the first message is set aside, or when mount() found the block; unloaded w
 has left. The bytes of a block: `shelf_block.py`.
 
     A message that is set aside is in the ring or on the shelf, never in neither: the newest record
-    of the shelf may be torn, so while the ring has its message, only the ring has it.
+    of the shelf may be torn, and so may a release. So while the ring has a message that is not
+    sure, the shelf is not said to have it before its record was copied.
 
     A block is given back when nothing older can come back: its erase would leave what it replaced.
+    If a block takes no erase, the ring's next sector says that what such a block holds is void.
 
 Records are appended, and none is programmed twice. put() leaves room for the release of every
 message. When that is used up, the messages still held are copied to a block with a higher number,
@@ -34,6 +36,8 @@ _BLOCK_BYTES = const(4096)
 _PREFIX = const(12)
 _OVERHEAD = const(16)
 _MESSAGE = const(1)
+_STATE = const(2)
+_VOID = const(0x8000)  # in a sector header's geometry, and in `Outbox._geometry`
 _MARK_AT = const(11)  # above the 30 bits of the stream's CRC
 _MARK_BIT = const(0x40)
 _MOST_TRIES = const(3)  # bad blocks before giving up
@@ -62,8 +66,7 @@ class Shelf:
     def __init__(self, outbox):
         self._outbox, self.seq = outbox, -1  # seq: of the message that load() found
         self.mark = 0  # 1: that message was put there with a mark
-        self._ignored = None  # (number, CRC of the stream): a record that may be torn
-        self._gave_back_all = True
+        self._is_stale = False  # a block with an older shelf took no erase
         found, self._is_unread = [], False
         try:
             found = [scan(outbox, block) for block in outbox.lent]
@@ -72,9 +75,16 @@ class Shelf:
             self._is_unread = True  # nothing is done with blocks that may hold messages
         # A block that did not take its header may have the number of the next one.
         found = sorted([one for one in found if one], key=lambda one: (one.number, one.records))
+        for one in found:
+            if one.age < outbox._geometry >> 15:  # void, and bad: see _void()
+                outbox.lent = tuple([block for block in outbox.lent if block != one.block])
+                outbox.left_out += 1
+        found = [one for one in found if one.block in outbox.lent]
         self._top = found[-1].number if found else 0  # the highest number so far
+        self._has_rival = False  # a block that was not completed: it would count over releases here
         while len(found) > 1 and not found[-1].counts_over(found[-2]):
             found.pop()
+            self._has_rival = True
         self._now = found[-1] if found else Block(-1, 0, 0, outbox._align)
         if not self._now.records:  # its header may be torn, so nothing is appended after it
             self._now = Block(-1, 0, 0, outbox._align)
@@ -86,20 +96,15 @@ class Shelf:
         own = getattr(outbox._device, "own", None)
         if own and found:  # records go into it without a previous erase
             own(self._now.block)
-        self._ignore_newest()
 
-    def _ignore_newest(self):
-        """The newest record may be torn, and be gone at the next mount, unless another one confirms
-        it: it does not count while the ring has the message. Once that was released, put() had
-        returned, and it is whole."""
-        now, outbox = self._now, self._outbox
-        held = now.held
-        if held and held[-1][4] == now.newest >= now.began_with and held[-1][1] == self._stream():
-            seq = held[-1][0]
-            distance = seq - outbox.oldest_seq
-            if 0 <= distance and seq < outbox.next_seq:
-                if not (outbox.acked << 1) >> distance & 1:
-                    self._ignored = held.pop()[:2]
+    def _is_in_doubt(self, held):
+        """True when the ring has that message, and a later mount may not find it here. (One that
+        the ring has released is whole: put() had returned.)"""
+        outbox = self._outbox
+        distance = held[0] - outbox.oldest_seq
+        if held[1] != self._stream() or distance < 0 or held[0] >= outbox.next_seq:
+            return False
+        return not (outbox.acked << 1) >> distance & 1 and not self._now.is_sure(held)
 
     # --- What an outbox does with it ---
 
@@ -107,7 +112,7 @@ class Shelf:
         """True when message seq of the stream is there; a session treats it as acknowledged."""
         for held in self._now.held:
             if held[0] == seq and held[1] == self._stream():
-                return True
+                return self._now.is_sure(held)
         return False
 
     def put(self, seq, mark=0) -> int:
@@ -150,7 +155,7 @@ class Shelf:
 
     def release(self, index) -> int:
         """Remove message `index`, durably. OK; FULL: that takes another block, and none is free;
-        EMPTY, BUSY, STORAGE."""
+        EMPTY, BUSY, STORAGE. Without OK, a later mount may find it or not."""
         if self._outbox._busy:
             return _BUSY
         if not 0 <= index < len(self._now.held):
@@ -161,7 +166,10 @@ class Shelf:
         outbox = self._outbox
         outbox._busy = True
         try:
-            status = _STORAGE if self._is_unread else function(argument)
+            status = _STORAGE
+            if not self._is_unread:
+                self._settle(None)
+                status = function(argument)
         except OSError:
             outbox.storage_errors += 1
             status = _STORAGE
@@ -185,32 +193,45 @@ class Shelf:
     # --- Write ---
 
     def _put(self, record):
-        now = self._now
-        releases = (len(now.held) + 2) * padded(_OVERHEAD, now.align)  # and the confirmation
-        needed = padded(len(record), now.align) + releases
-        self._drop_ignored()
-        if now.offset + needed > _BLOCK_BYTES or not self._add(record):
-            status = self._renew(now.held, needed)
+        needed = self._needed(len(record))
+        if self._now.offset + needed > _BLOCK_BYTES or not self._add(record):
+            status = self._renew(self._now.held, needed)
             if status:
                 return status
             if not self._add(record):
                 return _STORAGE
         return _OK
 
+    def _needed(self, size):
+        """Returns the bytes of a record, its confirmation, and the releases of all messages."""
+        align = self._now.align
+        return padded(size, align) + (len(self._now.held) + 2) * padded(_OVERHEAD, align)
+
     def _add(self, record):
         """Append a message and its confirmation. Without the latter it does not count."""
-        now, outbox = self._now, self._outbox
-        if not now.append(outbox, record):
-            return False
-        if now.confirm(outbox):
+        now, held = self._now, self._now.held
+        if now.append(self._outbox, record) and now.confirm(self._outbox):
             return True
-        now.held.pop()
+        now.held = held
         return False
+
+    def _settle(self, _):
+        """Copy the messages in doubt, before a later record would seem to confirm them."""
+        for one in [one for one in self._now.held if self._is_in_doubt(one)]:
+            at, now = self._now.read(self._outbox, one), self._now
+            if now.offset + self._needed(one[3]) > _BLOCK_BYTES or at < 0:
+                return self._renew(now.held, 0, 2)
+            if not self._add(self._outbox.buffer[at : at + one[3]]):
+                return self._renew(now.held, 0, 2)
+        return _OK
 
     def _release(self, index):
         now = self._now
         rest = now.held[:index] + now.held[index + 1 :]
-        is_done = self._append_release(now.held[index])
+        if self._has_rival:
+            self._give_back()
+            self._has_rival = self._is_stale
+        is_done = not self._has_rival and self._append_release(now.held[index])
         if not is_done and rest:
             return self._renew(rest, 0, 2)
         if is_done:
@@ -218,12 +239,6 @@ class Shelf:
         if not rest:
             is_done = self._retire() or is_done
         return _OK if is_done else _STORAGE
-
-    def _drop_ignored(self):
-        """Release a record that does not count, before another one would confirm it."""
-        if self._ignored and not self._append_release(self._ignored):
-            self._now.offset = _BLOCK_BYTES
-        self._ignored = None
 
     def _append_release(self, key):
         now = self._now
@@ -234,8 +249,9 @@ class Shelf:
     def _retire(self):
         """Give back the block, which holds nothing. A cut erase might leave messages without their
         releases, so an empty shelf follows first, even if only the head is then left in the ring.
-        Both blocks are given back, unless the first refuses its erase and the ring has two others:
-        then the empty shelf stays. False: no block takes it."""
+        Both blocks are given back. If one takes no erase, and the ring has no room to say that it
+        is void, the empty shelf stays, unless the ring needs its block. False: what was there may
+        come back."""
         outbox, old = self._outbox, self._now
         is_worn_out = outbox._is_worn_out
         if old.records:
@@ -245,33 +261,52 @@ class Shelf:
                 outbox._is_worn_out = is_worn_out
                 self._keep_lent(old.block)
                 return False
-            if self._gave_back_all or outbox._is_worn_out:
-                self._spare.append(self._now.block)
-                self._now = Block(-1, self._top, 0, outbox._align)
-            else:
-                self._keep_lent(self._now.block)
-        else:
-            self._spare.append(old.block)
-            self._now = Block(-1, self._top, 0, outbox._align)
+        is_over = not self._is_stale or self._void()
+        if not is_over and self._now.records and not outbox._is_worn_out:
+            self._keep_lent(self._now.block)
+            return True
+        self._spare.append(self._now.block)
+        self._now = Block(-1, self._top, 0, outbox._align)
         self._give_back()
         if outbox._is_worn_out and outbox.blocks - len(outbox._out) > 2:  # all are back
             outbox._is_worn_out = is_worn_out
             outbox._leave_out(old.block)
-        return True
+        return is_over or self._void()
+
+    def _void(self):
+        """Begin a sector whose header says, as all later ones do, that shelves of an earlier age
+        are void. True: it is on flash. Only once in the life of an outbox."""
+        outbox = self._outbox
+        if outbox._is_worn_out or outbox._geometry & _VOID:
+            return False
+        if outbox._limit < 0:
+            outbox._resume()
+        end, outbox._offset = outbox._offset, _BLOCK_BYTES
+        if not outbox._has_room(_OVERHEAD):
+            outbox._offset = end
+            return False
+        outbox._geometry |= _VOID
+        outbox._topic, outbox._payload = b"", outbox.note
+        self._is_stale = outbox._guarded(_STATE | outbox.note_length << 16) != _OK
+        outbox._busy = True
+        return not self._is_stale
 
     def _keep_lent(self, block):
         if block not in self._outbox.lent:  # so that tidy() finds it
             self._outbox.lent += (block,)
+
+    def settle(self):
+        """Make sure of what mount() found. A status."""
+        return self._guarded(self._settle, None)
 
     def tidy(self):
         """Give back the blocks that a power cut left lent, if nothing is on them. A status."""
         return self._guarded(self._tidy, None)
 
     def _tidy(self, _):
-        self._drop_ignored()
-        is_clear = self._give_back()
+        self._give_back()
         if self._now.block >= 0 and not self._now.held:
-            if is_clear or self._outbox._is_worn_out:
+            if not self._is_stale or self._outbox._is_worn_out or self._void():
                 self._retire()
                 self._give_back()
             else:  # the block before is still there, with its messages
@@ -301,10 +336,10 @@ class Shelf:
         if not new.begin(outbox, held, old):
             self._spare.append(block)
             return False
-        self._now = new
+        self._now, self._has_rival = new, False
         if old.block >= 0:
             self._spare.append(old.block)
-        self._gave_back_all = self._give_back()
+        self._give_back()
         return True
 
     # --- Blocks ---
@@ -328,12 +363,11 @@ class Shelf:
         take_back(outbox, block)
         is_clear = outbox._clear(block)
         outbox._ready = ready
+        if not is_clear and scan(outbox, block):
+            self._is_stale = True
         return is_clear
 
     def _give_back(self):
-        """Erase the spare blocks, which return to the ring, or are left out. True: none was left
-        out."""
-        is_clear = True
+        """Erase the spare blocks, which return to the ring, or are left out."""
         while self._spare:
-            is_clear = self._clear(self._spare.pop()) and is_clear
-        return is_clear
+            self._clear(self._spare.pop())

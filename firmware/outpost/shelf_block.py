@@ -1,17 +1,18 @@
 """A block of the shelf (`shelf.py`): its bytes, found and written. Loaded and unloaded with it.
 
     header  as a sector's, with magic "OS": shelf number:4, stream:8, records that it began with:4,
-            block of the shelf before, and one:4
+            block of the shelf before, and one:4, age:2 (see `_void()` in `shelf.py`)
     record  kind:1 topic_length:1 payload_length:2 | seq:4 | CRC of the stream:4 | topic | payload |
             crc:4 | 0xFF..align
     kind    1 and the flags: a message; 2: message seq of that stream has left the shelf
     mark    bit 6 of byte 11: what put() was given. Readers that do not know it take 30 bits there
 
-The CRC is salted with the header's CRC and the record's place in order, so records left over from
-an earlier use of the block are not valid. No place is used twice: after something torn, that of a
-record is its offset / 16. The newest message is confirmed by a record after it, a release of
-nothing, which is programmed when it has read back. A block that replaces another begins with copies
-of its messages, and is confirmed likewise; only then the other one is erased.
+The CRC is salted with the header's CRC and the record's place, so records left over from an earlier
+use of the block are not valid. The place is offset / 16, so whatever is read of the records before
+it, a record is found; those with which the block began are numbered, and earlier firmware numbered
+all until one was torn. The newest message is confirmed by a record after it, a release of nothing,
+which is programmed when it has read back. A block that replaces another begins with copies of its
+messages, and is confirmed likewise; only then the other one is erased.
 
 Must not know which messages are in the ring. Allocation: the index, copies of programmed records.
 """
@@ -41,9 +42,9 @@ def padded(size, align):
     return -(-size & -align)
 
 
-def place_at(offset):
-    """Returns the place of a record that follows a torn one: more than any before it can have."""
-    return offset >> 4
+def size_of(first):
+    """Returns the bytes of a record whose first four bytes are `first`."""
+    return _OVERHEAD + (first >> 8 & 0xFF) + (first >> 16)
 
 
 def record_of(first, seq, stream, text):
@@ -60,23 +61,28 @@ def scan(outbox, block):
         return None
     buf = outbox.buffer
     one = Block(block, u32(buf, 4), u32(buf, _HEADER_CRC_AT), 1 << (buf[3] & 0xF))
-    one.began_with, one.replaced = u32(buf, 16), u32(buf, 20) - 1
+    one.began_with, one.replaced, one.age = u32(buf, 16), u32(buf, 20) - 1, buf[24]
     end = offset = max(_HEADER, one.align)
-    last = 0  # the last place in order that may be valid here
+    last = damaged = 0  # the last place in order that may be valid here
     while offset < _BLOCK_BYTES:
         at = outbox._read(block, offset)
-        place = one.find_place(outbox, at, offset, last)
+        place, first = one.find_place(outbox, at, offset, last), u32(buf, at)
         if place >= 0:
+            if offset != end and offset != damaged:
+                one.torn = offset
             offset += one.take(buf, at, offset, place)
             one.records = last = place + 1
             end = offset
         elif outbox._rest_is_blank(block, offset):
             break
         else:  # damage: look for the next record
+            if offset == end and first & _MESSAGE and first >> 8:  # a message that has flipped?
+                damaged = offset + padded(size_of(first), one.align)
             offset += one.align
             last = one.records + _MOST_TORN
     one.offset = end
     if offset != end:
+        one.torn = offset
         one.pass_over(outbox)
     return one
 
@@ -86,16 +92,19 @@ class Block:
 
     def __init__(self, block, number, salt, align):
         self.block, self.number, self.salt, self.align = block, number, salt, align
-        self.held = []  # (number, CRC of the stream, offset, size, place in order) of each message
+        self.held = []  # (number, CRC of the stream, offset, size, place) of each message
         self.offset = _BLOCK_BYTES  # the next free byte; 4,096: nothing more is appended
-        self.records = 0  # places in order that are used up
+        self.records = 0  # places that are used up
         self.newest = -1  # the place of the last record that is valid
+        self.loose = []  # places of messages that no record confirms
+        self.torn = 0  # where something torn ends
         self.began_with = self.copies = 0  # records that it was to begin with, and of these there
         self.replaced = -1  # the block of the previous shelf
+        self.age = 0
 
     def find_place(self, outbox, at, offset, last):
         """Returns the place with which the record at `at` in the buffer is valid; -1: with none."""
-        for place in list(range(self.records, last + 1)) + [place_at(offset)]:
+        for place in [offset >> 4] + list(range(self.records, last + 1)):
             if outbox._fits(at, self.salt ^ place):
                 return place
         return -1
@@ -103,10 +112,17 @@ class Block:
     def take(self, buf, at, offset, place):
         """Take the record at `at` in the buffer. Returns its size, padded."""
         key = u32(buf, at + 4), u32(buf, at + 8)
-        size = _OVERHEAD + buf[at + 1] + (u32(buf, at) >> 16)
-        self.held = [held for held in self.held if held[:2] != key]
+        size = size_of(u32(buf, at))
+        keys = [held[:2] for held in self.held]
+        index = keys.index(key) if key in keys else len(keys)
+        one = []
         if buf[at] & _MESSAGE:
-            self.held.append(key + (offset, size, place))
+            one.append(key + (offset, size, place))
+            if place >= self.began_with:
+                self.loose.append(place)
+        elif key[0] == _NOTHING and self.newest in self.loose:
+            self.loose.remove(self.newest)
+        self.held = self.held[:index] + one + self.held[index + 1 :]
         self.copies += place < self.began_with
         self.newest = place
         return padded(size, self.align)
@@ -115,7 +131,6 @@ class Block:
         """Something torn follows the last record: continue after the place of the largest one, if
         all is erased there."""
         self.offset += padded(outbox.record_bytes, self.align)
-        self.records = place_at(self.offset)
         if self.offset >= _BLOCK_BYTES or not outbox._rest_is_blank(self.block, self.offset):
             self.offset = _BLOCK_BYTES
 
@@ -134,17 +149,23 @@ class Block:
         at = outbox._read(self.block, held[2])
         return at if outbox._fits(at, self.salt ^ held[4]) else -1
 
-    def append(self, outbox, record):
+    def append(self, outbox, record, place=-1):
         """Append a record. True when it reads back; else it has used up its place."""
-        offset, place, end = self.offset, self.records, len(record) - 4
+        offset, torn, end = self.offset, self.torn, len(record) - 4
+        if place < 0:
+            place = offset >> 4
         pack_into("<I", record, end, crc30(self.salt ^ place, record, 0, end))
-        self.offset += padded(len(record), self.align)
-        self.records = place_at(self.offset)
+        self.offset = self.torn = offset + padded(len(record), self.align)
+        self.records = place + 1
         if not self._program(outbox, offset, record):
             return False
-        self.records = place + 1
+        self.torn = torn
         self.take(record, 0, offset, place)
         return True
+
+    def is_sure(self, held):
+        """True when no release of that message may be torn, and its own record is not."""
+        return held[2] >= self.torn and held[4] not in self.loose
 
     def begin(self, outbox, held, old):
         """Write the header, and copies of the messages in `held` of the old block. False: it does
@@ -153,18 +174,19 @@ class Block:
         align_log2 = 2
         while 1 << align_log2 < self.align:
             align_log2 += 1
+        self.age = outbox._geometry >> 15
         pack_into("<HBBI8sIIHH", header, 0, _LENT_MAGIC, _VERSION, align_log2, self.number,
-                  outbox.stream, len(held), old.block + 1, 0, outbox.boot)  # fmt: skip
+                  outbox.stream, len(held), old.block + 1, self.age, outbox.boot)  # fmt: skip
         self.salt = crc30(0, header, 0, _HEADER_CRC_AT)
         pack_into("<I", header, _HEADER_CRC_AT, self.salt)
         self.offset = max(_HEADER, self.align)
         if not self._program(outbox, 0, header):
             return False
-        for one in held:
-            at = outbox._read(old.block, one[2])
-            if not self.append(outbox, outbox.buffer[at : at + one[3]]):
-                return False
         self.began_with = len(held)
+        for place, one in enumerate(held):
+            at = old.read(outbox, one)
+            if at < 0 or not self.append(outbox, outbox.buffer[at : at + one[3]], place):
+                return False
         return old.block < 0 or self.confirm(outbox)
 
     def confirm(self, outbox):
@@ -180,9 +202,12 @@ class Block:
         fill(outbox.buffer, len(view))
         outbox.buffer[at:end] = data
         outbox.loaded_seq = -1
-        outbox._raw.writeblocks(outbox._place[self.block], view, page)
-        outbox._raw.readblocks(outbox._place[self.block], view, page)
-        if outbox.buffer[at:end] == data:
-            return True
+        try:
+            outbox._raw.writeblocks(outbox._place[self.block], view, page)
+            outbox._raw.readblocks(outbox._place[self.block], view, page)
+            if outbox.buffer[at:end] == data:
+                return True
+        except OSError:
+            pass
         outbox.storage_errors += 1
         return False

@@ -53,9 +53,7 @@ class StorePromise(Promise):
         seq = shelf.seq
         self.maybe_aside[seq] = payload_of(outbox)
         self.aside.pop(seq, None)
-        if shelf.release(index):
-            self.aside[seq] = self.maybe_aside[seq]
-        else:
+        if shelf.release(index) == 0:
             del self.maybe_aside[seq]
 
     def check_shelf(self, outbox):

@@ -64,6 +64,14 @@ def _load(is_first: bool) -> Callable[[Explorer], list]:
     return offer
 
 
+def _load_newest(explorer: Explorer) -> list:
+    def act(explorer: Explorer) -> None:
+        outbox = explorer.outbox
+        explorer.promise.load(outbox, outbox.next_seq - 1, explorer.chip.is_settled())
+
+    return [("load newest", act)] if explorer.outbox.next_seq else []
+
+
 def _format(explorer: Explorer) -> list:
     return [("format", lambda e: e.format_again(OTHER_STREAM))]
 
@@ -97,6 +105,7 @@ ACTIONS: dict[str, Callable[[Explorer], list]] = {
     "off": _off,
     "load first": _load(True),
     "load next": _load(False),
+    "load newest": _load_newest,
     "format": _format,
     "note": _note,
     "add": _add,

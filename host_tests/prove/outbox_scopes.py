@@ -81,6 +81,9 @@ _SOME = (
 )
 _SOME_ERASE = (*_FEW, "last half", "zeros")
 
+# Cells that change: what a fold takes for lost may be there again.
+_LITTLE = Folding(turn=False, blank=False, acks=False, torn=False)
+
 SCOPES = (
     Scope("two blocks", 2, 128, _BASIC, program_ways=_SOME, erase_ways=_SOME_ERASE,
           short=True, kills=True),
@@ -100,8 +103,9 @@ SCOPES = (
     Scope("refusing block", 3, 128, ("append large", "free first"), wear=1,
           ailments=("refusing",), program_ways=("nothing", "all"), erase_ways=("nothing", "all"),
           checks_progress=False),
-    Scope("unstable cells", 2, 128, ("append large", "free first", "off"),
-          program_ways=UNSTABLE, erase_ways=("nothing", "all", "unstable, half")),
+    Scope("unstable cells", 2, 128, ("append large", "free first", "load newest", "off"),
+          program_ways=UNSTABLE, erase_ways=("nothing", "all", "unstable, half"),
+          folding=_LITTLE),
     Scope("every way", 2, 128, _BASIC),
     Scope("cut starts", 3, 160, ("append large", "off"), program_ways=("nothing", "all", "random"),
           erase_ways=("nothing", "all"), cuts_mounts=True),

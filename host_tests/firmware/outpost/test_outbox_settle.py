@@ -121,6 +121,43 @@ class TestDoubts(unittest.TestCase):
         self.assertTrue(outbox._sector_no > number + 16)
 
 
+class TestTornMessage(unittest.TestCase):
+    """Two blocks with a message each, the second one torn: it is read at one start, not later."""
+
+    def setUp(self):
+        self.flash = faulty(2)
+        outbox = Outbox(self.flash, 4032)
+        outbox.format(b"01234567")
+        for _ in range(2):
+            self.assertEqual(outbox.append(b"t", bytes(4032 - 17), 4032 - 17), status.OK)
+        outbox = self.mounted()  # there is room for the copy of the header alone
+        self.assertEqual((outbox.load(1), outbox.loaded_seq), (status.OK, 1))
+        outbox.discard(0)
+        self.flash.put(4096 + 1000, b"\xff" * 2000)
+
+    def mounted(self):
+        outbox = Outbox(self.flash, 4032)
+        self.assertEqual((outbox.mount(), outbox._head), (status.OK, 1))
+        return outbox
+
+    def test_its_sector_is_the_head_while_the_other_block_is_torn_in_its_erase(self):
+        """Of which the copy of the header may be the last to go."""
+        self.flash.put(0, b"\xff" * 2048)
+        outbox = self.mounted()
+        self.assertEqual(outbox.load(0), status.EMPTY)  # released, as no record says
+        self.assertEqual((outbox.append(b"t", b"", 0), outbox._head), (status.OK, 0))
+
+    def test_its_number_was_seen_and_is_not_given_again(self):
+        for rest in (b"", b"\xff" * 2048, b"\xff" * 4096, b"\x00" * 4096):
+            self.flash.put(0, rest)
+            outbox = self.mounted()
+            self.assertTrue(outbox.next_seq > 1, rest[:1])
+            outbox.discard_through(outbox.next_seq - 1)
+            self.assertEqual((outbox.append(b"t", b"", 0), outbox._head), (status.OK, 0))
+            self.assertTrue(outbox.next_seq > 2)
+            self.setUp()
+
+
 class TestBlankOrForeign(unittest.TestCase):
     def _status(self, *puts):
         flash = faulty(3)
