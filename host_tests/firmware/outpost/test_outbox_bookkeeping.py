@@ -10,6 +10,7 @@ from fake_flash import flash_in_ram, image_of, looking
 from faulty_flash import FaultyFlash, faulty, formatted, loaded, payload_of, publish
 from outpost import status
 from outpost.checksum import crc30
+from outpost.memory import unload
 from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
 
@@ -437,7 +438,10 @@ class TestWithoutMemory(unittest.TestCase):
         head = again._head
         module = type("Settling", (), {"settle": staticmethod(no_memory)})
         sys.modules["outpost.outbox_settle"] = outpost.outbox_settle = module
-        publish(again)
+        try:
+            publish(again)
+        finally:
+            unload("outpost.outbox_settle")
         self.assertEqual(again._head, head + 1)
         self.assertEqual(again._doubt, 0)
         found = looking(Outbox)(flash)
