@@ -10,6 +10,7 @@ from fake_flash import flash_in_ram, image_of, looking
 from faulty_flash import FaultyFlash, faulty, formatted, loaded, payload_of, publish
 from outpost import status
 from outpost.checksum import crc30
+from outpost.memory import unload
 from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
 
@@ -345,6 +346,87 @@ class TestGeometry(unittest.TestCase):
             self.assertEqual(self.opened(512).mount(), said, blocks)
 
 
+class TestLongerThanTheBuffer(unittest.TestCase):
+    """Records that are made by hand: none of them is in the buffer of a small outbox."""
+
+    def sector(self, *sizes):
+        """Begins a ring of two, whose sector has messages of these sizes."""
+        flash = flash_in_ram(2)
+        outbox = Outbox(flash, 4064)
+        outbox.format(b"01234567")
+        for size in sizes:
+            self.assertEqual(outbox.append(b"", bytes(size - 16), size - 16), status.OK)
+        self.salt, self.at, self.seq = outbox._salt, outbox._offset, outbox.next_seq
+        self.image = bytearray(image_of(flash))
+        self.image[4064:4096] = b"\xff" * 32  # no copy of the header
+
+    def put(self, kind, size, topic=0, top=0, wanted=None):
+        """Appends a record. top: what its last byte has besides; wanted: what it must be."""
+        for number in range(2000):
+            data = bytearray(size)
+            data[0], data[1] = kind, topic
+            data[2:4] = (size - 16 - topic).to_bytes(2, "little")
+            data[12:14] = number.to_bytes(2, "little")
+            crc = crc30(self.salt ^ self.seq, data, 0, size - 4)
+            if wanted is None or crc >> 24 == wanted:
+                break
+        data[size - 4 :] = crc.to_bytes(4, "little")
+        data[-1] |= top
+        self.image[self.at : self.at + size] = data
+
+    def said(self, record_bytes=64):
+        flash = flash_in_ram(2, 1, bytes(self.image))
+        return looking(Outbox)(flash, record_bytes).mount()
+
+    def test_of_each_kind_that_there_is(self):
+        for kind, said in ((1, -15), (2, -15), (3, -15), (0x51, -15), (0, 0), (4, 0), (0x81, 0)):
+            for topic in (0, 200):
+                self.sector(36)
+                self.put(kind, 2000, topic)
+                self.assertEqual(self.said(), said, (kind, topic))
+
+    def test_the_two_top_bits_of_its_crc_are_0(self):
+        for top, wanted, said in ((0, 0x3F, -15), (0x40, 0, 0), (0x80, 5, 0), (0, 0, -15)):
+            self.sector(36)
+            self.put(1, 2000, 0, top, wanted)
+            self.assertEqual(self.said(), said, (top, wanted))
+
+    def test_up_to_the_last_byte_of_the_block_and_no_further(self):
+        self.sector(36)
+        size = 4096 - self.at
+        self.put(1, size)
+        self.assertEqual(self.said(), status.SHORT_RECORDS)
+        for more in range(1, 12):
+            self.image[self.at + 2 : self.at + 4] = (size - 16 + more).to_bytes(2, "little")
+            self.assertEqual(self.said(), status.OK, more)
+
+    def test_what_has_only_its_lengths_is_torn(self):
+        self.sector(36)
+        self.put(1, 2000)
+        self.image[self.at + 100 : self.at + 3000] = bytes(2900)
+        self.assertEqual(self.said(), status.OK)
+
+    def test_one_that_just_does_not_fit_where_it_begins(self):
+        self.sector(220)
+        self.assertEqual(self.at, 252)
+        self.put(1, 264)
+        self.assertEqual(self.said(260), status.SHORT_RECORDS)
+
+    def test_it_is_found_behind_damage_and_a_record_at_the_start_of_a_page(self):
+        self.sector(224, 60)
+        self.image[60] ^= 3
+        self.put(1, 3000)
+        self.assertEqual(self.said(), status.SHORT_RECORDS)
+
+    def test_a_full_sector_with_damage_has_none(self):
+        for rest in (0, 4, 12, 16):
+            self.sector(*[60] * 66, 4096 - 32 - 60 * 66 - rest - 32)
+            self.assertEqual(self.at, 4064 - rest)
+            self.put(1, 32)
+            self.image[32 + 60 + 20] ^= 3
+            self.assertEqual(self.said(128), status.OK, rest)
+
+
 class TestWithoutMemory(unittest.TestCase):
     def test_what_cannot_be_settled_is_left_behind(self):
         """The first record since mount() goes into a fresh sector."""
@@ -356,7 +438,10 @@ class TestWithoutMemory(unittest.TestCase):
         head = again._head
         module = type("Settling", (), {"settle": staticmethod(no_memory)})
         sys.modules["outpost.outbox_settle"] = outpost.outbox_settle = module
-        publish(again)
+        try:
+            publish(again)
+        finally:
+            unload("outpost.outbox_settle")
         self.assertEqual(again._head, head + 1)
         self.assertEqual(again._doubt, 0)
         found = looking(Outbox)(flash)
