@@ -16,11 +16,11 @@ enum { BLOCK = 4096, HEADER = 32, MOST_BLOCKS = 4096, MOST_LOST = 7, MOST_PASSED
 enum { MESSAGE = 1, STATE = 2, MOST = BLOCK / 16 };
 #define NUMBERS (1UL << 30)
 
-typedef struct { const uint8_t *at; uint32_t seq; } Record; /* seq: in a shelf, its place */
+typedef struct { const uint8_t *at; uint32_t seq; } Record;
 typedef struct { const uint8_t *p; int is_valid; uint32_t no, first, salt;
                  uint8_t head[HEADER]; } Sector;
-typedef struct { int count, copies; uint32_t no, place, newest, began_with, replaced;
-                 Record held[MOST]; } Shelf;
+typedef struct { int count, copies; uint32_t no, place, began_with, replaced;
+                 const uint8_t *held[MOST]; } Shelf;
 
 static uint8_t image[(long)MOST_BLOCKS * BLOCK + 1];
 static Sector all[MOST_BLOCKS], *chain[MOST_BLOCKS]; /* chain: the ring, newest first */
@@ -126,8 +126,8 @@ static int is_older(const Sector *s) {
     return s->is_valid && is_alike(s, chain[0]) && s->first < chain[0]->first;
 }
 
-/* Finds the head, and walks it. A sector without a record is not the head, unless it is alone.
- * Returns its records; -1: there is no head. */
+/* Finds the head, and walks it. A sector without a record and without a copy of its header is not
+ * the head, unless it is alone. Returns its records; -1: there is no head. */
 static int find_head(void) {
     const uint8_t *rest;
     int count = -1, has_other = 1;
@@ -136,11 +136,12 @@ static int find_head(void) {
         align = 1 << (head->head[3] & 15);
         count = walk(head, NUMBERS, &rest, &next_seq);
         const uint8_t *end = head->p + BLOCK, *copy = end - padded(HEADER, align);
-        if (is_header(copy, 'B') && u32(copy + 28) == head->salt) end = copy;
+        int has_copy = is_header(copy, 'B') && u32(copy + 28) == head->salt;
+        if (has_copy) end = copy;
         if (!is_blank(rest, end - rest)
             && is_flipped((uint8_t *)rest, head->p + BLOCK, head->salt ^ next_seq))
             next_seq++, has_other = 0;
-        for (s = all, has_other &= count <= 0; has_other && s < all + blocks; s++)
+        for (s = all, has_other &= count <= 0 && !has_copy; has_other && s < all + blocks; s++)
             if (s != head && s->is_valid && is_alike(s, head)) break;
         if ((has_other &= s < all + blocks)) head->is_valid = 0, count = -1;
     }
@@ -203,27 +204,27 @@ static void print_ring(int count) {
     }
 }
 
-/* What a lent block holds. A record that follows damage has the place offset / 16. */
+/* What a lent block holds. The place of a record is offset / 16, or its position. */
 static Shelf *read_shelf(const Sector *of) {
     Shelf *s = calloc(1, sizeof *s);
-    int its_align = 1 << (of->head[3] & 15), is_torn = 0, kept;
+    int its_align = 1 << (of->head[3] & 15), is_torn = 0, i;
     const uint8_t *at = of->p + padded(HEADER, its_align), *end = of->p + BLOCK;
     if (!s) exit(1);
     s->no = of->no, s->began_with = of->first, s->replaced = u32(of->head + 20);
     for (long size; at < end && !is_blank(at, end - at); at += padded(size ? size : 1, its_align)) {
-        uint32_t place = s->place, last = place + (is_torn ? MOST_PASSED : 0);
-        while (!(size = record_at(at, end, of->salt ^ place)) && place < last) place++;
-        if (!size) size = record_at(at, end, of->salt ^ (place = (uint32_t)(at - of->p) / 16));
+        uint32_t place = (uint32_t)(at - of->p) / 16, last = s->place + (is_torn ? MOST_PASSED : 0);
+        if (!(size = record_at(at, end, of->salt ^ place)))
+            for (place = s->place; place <= last; place++)
+                if ((size = record_at(at, end, of->salt ^ place))) break;
         if ((is_torn = !size)) continue;
-        for (int i = kept = 0; i < s->count; i++)
-            if (u32(s->held[i].at + 4) != u32(at + 4) || u32(s->held[i].at + 8) != u32(at + 8))
-                s->held[kept++] = s->held[i];
-        s->count = kept;
-        if (*at & 1) s->held[s->count++] = (Record){at, place};
+        for (i = 0; i < s->count; i++) /* of the same number and stream */
+            if (u32(s->held[i] + 4) == u32(at + 4) && u32(s->held[i] + 8) == u32(at + 8)) break;
+        if (*at & 1) s->count += i == s->count, s->held[i] = at;
+        else if (i < s->count)
+            memmove(s->held + i, s->held + i + 1, (--s->count - i) * sizeof *s->held);
         s->copies += place < s->began_with;
-        s->newest = place, s->place = place + 1;
+        s->place = place + 1;
     }
-    if (is_torn) s->place = MOST;
     return s;
 }
 
@@ -231,7 +232,7 @@ static Shelf *read_shelf(const Sector *of) {
 static int counts_over(const Shelf *s, const Shelf *old) {
     int is_ahead = s->place > s->began_with || (!s->began_with && s->replaced);
     for (int i = 0, j; i < s->count; is_ahead |= j == old->count, i++)
-        for (j = 0; j < old->count && memcmp(s->held[i].at + 4, old->held[j].at + 4, 8); j++) {}
+        for (j = 0; j < old->count && memcmp(s->held[i] + 4, old->held[j] + 4, 8); j++) {}
     return s->copies == (int)s->began_with && is_ahead;
 }
 
@@ -243,19 +244,15 @@ static int in_order(const void *a, const void *b) {
 
 static void print_shelf(void) {
     static Shelf *shelves[MOST_BLOCKS], *s;
-    int count = 0;
-    for (const Sector *one = all; one < all + blocks; one++)
-        if (!one->is_valid && one->head[1] == 'S') shelves[count++] = read_shelf(one);
+    int count = 0, least_age = chain[0]->head[7] & 0x40 ? u16(chain[0]->head + 26) >> 15 : 0;
+    for (const Sector *one = all; one < all + blocks; one++) /* of an earlier age: void */
+        if (!one->is_valid && one->head[1] == 'S' && one->head[24] >= least_age) shelves[count++] = read_shelf(one);
     qsort(shelves, count, sizeof *shelves, in_order);
     while (count > 1 && !counts_over(shelves[count - 1], shelves[count - 2])) count--;
     for (int i = 0; count && i < (s = shelves[count - 1])->count; i++) {
-        const uint8_t *p = s->held[i].at;
-        uint32_t seq = u32(p + 4), place = s->held[i].seq, stream = u32(p + 8);
-        /* The newest may be torn while no record confirms it: then only the ring's counts. */
-        if (place == s->newest && place >= s->began_with && seq < next_seq && !is_acked(seq)
-            && stream == crc30(0, chain[0]->head + 8, 8)) continue;
-        printf("aside %lu %lu %d %d %d", (unsigned long)seq, (unsigned long)stream, p[11] >> 6 & 1,
-               p[0] >> 4 & 3, p[0] >> 6 & 1);
+        const uint8_t *p = s->held[i];
+        printf("aside %lu %lu %d %d %d", (unsigned long)u32(p + 4), (unsigned long)u32(p + 8),
+               p[11] >> 6 & 1, p[0] >> 4 & 3, p[0] >> 6 & 1);
         print_text(p);
     }
 }

@@ -53,7 +53,7 @@ def firmware_finds(data, align=4, page_bytes=256):
 
 
 def shelf_of(data):
-    return read_shelf(data, STREAM, read_image(data).awaited)
+    return read_shelf(data, STREAM, read_image(data).age)
 
 
 def tool_finds(data):

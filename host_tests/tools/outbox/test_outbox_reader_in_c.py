@@ -70,6 +70,7 @@ def expected(image, align=4, page_bytes=256, kind=Outbox):
     """(what the firmware finds, the next number as its mount() says)."""
     chip = Chip(len(image) // 4096, page_bytes, data=split(image))
     outbox = looking(kind)(chip, 512, align, page_bytes)
+    outbox.settles_later = True
     found = outbox.mount()
     if found:
         names = {status.NEWER: "newer", status.SHORT_DEVICE: "short"}

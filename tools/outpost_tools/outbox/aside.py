@@ -94,7 +94,7 @@ class ImageShelf:
     def __init__(self, path: Path) -> None:
         data = bytes_of(path)
         image = read_image(data)
-        self.messages = read_shelf(data, image.stream, image.awaited).messages
+        self.messages = read_shelf(data, image.stream, image.age).messages
         self._path = path
         self._align = image.head.header.align if image.chain else 4
 

@@ -169,7 +169,7 @@ class Shelf:
     def __init__(self, inner: console.Console, port: str, data: bytes) -> None:
         self._inner, self._port = inner, port
         image = read_image(data)
-        self.messages = read_shelf(data, image.stream, image.awaited).messages
+        self.messages = read_shelf(data, image.stream, image.age).messages
 
     def release(self, message: Aside) -> None:
         """Raises ToolError."""

@@ -62,6 +62,7 @@ class Block:
     rest_bytes: int = 0  # from where the records end to the last byte that is not erased ...
     torn_bytes: int = 0  # ... of these, the length of the torn record, according to its lengths
     wrong_byte: int = -1
+    has_copy: bool = False  # of its header: this one was not torn
 
     @property
     def is_sector(self) -> bool:
@@ -127,9 +128,9 @@ class Image:
         return [message for message in self.messages if message.state is State.HELD]
 
     @property
-    def awaited(self) -> set[int]:
-        """The numbers that are not released, whether they can be read or not."""
-        return set(range(self.oldest, self.next_seq)) - self.acked
+    def age(self) -> int:
+        """Of the ring: lent blocks of an earlier one are void."""
+        return self.head.header.age if self.chain else 0
 
     @property
     def unreadable(self) -> int:
@@ -206,6 +207,7 @@ def _sector(number: int, kind: Kind, text: bytes, header: Header) -> Block:
         found,
         rest_bytes,
         min(rest_bytes, layout.stated_bytes(text, found.end)),
+        has_copy=end < BLOCK_BYTES,
     )
 
 
@@ -240,7 +242,8 @@ def _head(sectors: list[Block], count: int) -> Block:
         same = [block for block in sectors if not age(block, head)]
         head = max(same, key=lambda block: (block.number - before.number) % count)
     others = [block for block in sectors if block is not head]
-    if not head.walk.records and any(b.header.stream == head.header.stream for b in others):
+    is_torn = not head.walk.records and not head.has_copy
+    if is_torn and any(b.header.stream == head.header.stream for b in others):
         sectors.remove(head)
         head.kind, head.header = Kind.DAMAGED, None
         return _head(sectors, count)

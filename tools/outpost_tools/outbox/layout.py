@@ -50,6 +50,7 @@ class Header:
     boot: int
     salt: int
     blocks: int = 0  # of the region; 0: the firmware that wrote it did not say
+    age: int = 0  # lent blocks of an earlier age are void
 
     @property
     def records_at(self) -> int:
@@ -149,12 +150,14 @@ def read_header(block: bytes) -> Header | None:
     if version <= VERSION and (version == 0 or align_log2 > 8 or 1 << align_log2 not in ALIGNMENTS):
         return None
     sector_no, stream, first_seq, oldest, acked, boot = fields
-    blocks = 0
+    blocks = age = 0
     if sector_no & _HAS_GEOMETRY:  # the last field is then no boot count
-        blocks, boot = (boot & 0xFFF) + 1, 0
+        blocks, age, boot = (boot & 0xFFF) + 1, boot >> 15, 0
     align = 1 << align_log2 if align_log2 <= 8 else 0
     sector_no &= _MASK
-    return Header(version, align, sector_no, stream, first_seq, oldest, acked, boot, salt, blocks)
+    return Header(
+        version, align, sector_no, stream, first_seq, oldest, acked, boot, salt, blocks, age
+    )
 
 
 def read_prefix(block: bytes, offset: int) -> Prefix | None:

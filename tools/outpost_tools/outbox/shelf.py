@@ -1,19 +1,22 @@
 """Messages that a board set aside because the server would not take them: the block that the ring
 lends to them, read with struct and zlib. A second implementation of the firmware's `shelf.py`.
 
-    header  as a sector's, magic "OS": number:4, stream:8, records that it began with:4
+    header  as a sector's, magic "OS": number:4, stream:8, records that it began with:4, the block
+            of the shelf before, plus one:4, age:1
     record  kind:1 topic_length:1 payload_length:2 | seq:4 | CRC of the stream:4 | topic | payload |
             crc:4; padded. kind 1: a message; 2: message seq has left the shelf. Bit 30 of the
             stream's CRC: the mark
 
-A record's CRC is salted with the header's CRC and the record's position. Of two shelves the later
-one counts, unless a power cut left it without all records that it was to begin with.
+A record's CRC is salted with the header's CRC and the record's place: offset / 16; of the records
+that a block began with, and in those of earlier firmware, their position. Of two shelves the later
+one counts, unless a power cut left it without all records that it was to begin with. One that is
+older than the ring says is void.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from outpost_tools.outbox.layout import BLOCK_BYTES, HEADER_BYTES, crc30, is_erased, padded
@@ -71,17 +74,11 @@ class _Block:
         found: dict[tuple[int, int], None] = {}
         for _, text, _, _ in self.records:
             kind, _, _, seq, stream = _PREFIX.unpack_from(text)
-            found.pop((seq, stream & _CRC_BITS), None)
             if kind & 0x0F == MESSAGE:
                 found[seq, stream & _CRC_BITS] = None
+            else:
+                found.pop((seq, stream & _CRC_BITS), None)
         return set(found)
-
-    @property
-    def ends_with_message(self) -> bool:
-        """Whether a message is its last record, and no copy that it began with."""
-        if not self.records or self.records[-1][0] < self.began_with:
-            return False
-        return self.records[-1][1][0] & 0x0F == MESSAGE
 
     def counts_over(self, old: _Block) -> bool:
         """Whether this block, and not the older one, is the shelf: all of its copies are there, and
@@ -94,15 +91,14 @@ class _Block:
         return not self.began_with and self.replaced >= 0
 
 
-def read_shelf(data: bytes, stream: str = "", held: Container[int] = ()) -> Shelf:
-    """The shelf in a whole region; accepts any bytes. stream, held: of the ring, the numbers of the
-    messages that it holds."""
+def read_shelf(data: bytes, stream: str = "", least_age: int = 0) -> Shelf:
+    """The shelf in a whole region; accepts any bytes. stream, least_age: of the ring."""
     found = Shelf()
     blocks = []
     for number in range(len(data) // BLOCK_BYTES):
         text = data[number * BLOCK_BYTES : (number + 1) * BLOCK_BYTES]
         header = read_header(text)
-        if header is not None:
+        if header is not None and header[4] >= least_age:
             found.blocks.append(number)
             blocks.append((header[0], number, _walked(text, header)))
             blocks[-1][2].replaced = _CRC.unpack_from(text, 20)[0] - 1
@@ -115,15 +111,11 @@ def read_shelf(data: bytes, stream: str = "", held: Container[int] = ()) -> Shel
         known = {stream, _text(data[start + 8 : start + 16])} - {""}
         found.damaged = newest.damaged
         found.messages = list(_messages(newest, blocks[-1][1], known))
-        # The newest may be torn while no record follows it: then it is the ring's.
-        if newest.ends_with_message and found.messages[-1].stream == stream:
-            if found.messages[-1].seq in held:
-                found.messages.pop()
     return found
 
 
-def read_header(block: bytes) -> tuple[int, int, int, int] | None:
-    """(number, align, records that it began with, CRC), also if one bit of it is wrong."""
+def read_header(block: bytes) -> tuple[int, int, int, int, int] | None:
+    """(number, align, records that it began with, CRC, age), also if one bit of it is wrong."""
     text = bytearray(block[:HEADER_BYTES])
     found = _plain_header(text)
     for bit in range(HEADER_BYTES * 8 if found is None and text[0:2] != b"\xff\xff" else 0):
@@ -135,18 +127,18 @@ def read_header(block: bytes) -> tuple[int, int, int, int] | None:
     return found
 
 
-def _plain_header(text: bytearray) -> tuple[int, int, int, int] | None:
-    magic, _, align_log2, number, _, began_with, *_ = _HEADER.unpack_from(text)
+def _plain_header(text: bytearray) -> tuple[int, int, int, int, int] | None:
+    magic, _, align_log2, number, _, began_with, _, age, _ = _HEADER.unpack_from(text)
     salt = _CRC.unpack_from(text, _HEADER.size)[0]
     if magic != MAGIC or salt != crc30(bytes(text[: _HEADER.size]), 0):
         return None
     if not 2 <= align_log2 <= _MOST_ALIGN_LOG2:
         return None
-    return number, 1 << align_log2, began_with, salt
+    return number, 1 << align_log2, began_with, salt, age & 0xFF
 
 
-def _walked(block: bytes, header: tuple[int, int, int, int]) -> _Block:
-    number, align, began_with, salt = header
+def _walked(block: bytes, header: tuple[int, int, int, int, int]) -> _Block:
+    number, align, began_with, salt, _ = header
     found = _Block(number, salt, began_with)
     offset, reach, is_damaged = padded(HEADER_BYTES, align), 0, False
     while offset < BLOCK_BYTES and not is_erased(block[offset:]):
@@ -160,8 +152,6 @@ def _walked(block: bytes, header: tuple[int, int, int, int]) -> _Block:
         found.records.append((place, block[offset : offset + size], offset, size))
         found.place = place + 1
         offset, reach, is_damaged = offset + padded(size, align), 0, False
-    if is_damaged:  # the next record would get another place
-        found.place = offset >> 4
     return found
 
 
@@ -174,7 +164,7 @@ def _record(block: bytes, offset: int, shelf: _Block, reach: int) -> tuple[int, 
     if kind & 0x8F not in (MESSAGE, RELEASE) or end + _CRC.size > BLOCK_BYTES:
         return None
     crc = _CRC.unpack_from(block, end)[0]
-    for place in (*range(shelf.place, shelf.place + reach + 1), offset >> 4):
+    for place in (offset >> 4, *range(shelf.place, shelf.place + reach + 1)):
         if crc == crc30(block[offset:end], shelf.salt ^ place):
             return place, end + _CRC.size - offset
     return None
@@ -191,7 +181,6 @@ def _messages(shelf: _Block, number: int, streams: set[str]) -> Iterator[Aside]:
             held.pop((seq, stream), None)
             continue
         payload_at = _PREFIX.size + topic_length
-        held.pop((seq, stream), None)
         held[seq, stream] = Aside(
             seq,
             names.get(stream, ""),

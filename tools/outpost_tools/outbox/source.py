@@ -21,7 +21,7 @@ def examined(args: argparse.Namespace) -> tuple[Image, faults.Findings]:
     args.pins = ""
     data = _data(args)
     image = read_image(data)
-    args.shelf = read_shelf(data, image.stream, image.awaited)
+    args.shelf = read_shelf(data, image.stream, image.age)
     align = getattr(args, "align", "auto")
     return image, faults.examine(data, image, None if align == "auto" else int(align))
 
@@ -31,7 +31,7 @@ def shelf(args: argparse.Namespace) -> Shelf:
     args.pins = ""
     data = _data(args)
     image = read_image(data)
-    return read_shelf(data, image.stream, image.awaited)
+    return read_shelf(data, image.stream, image.age)
 
 
 @contextlib.contextmanager
