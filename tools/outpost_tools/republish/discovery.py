@@ -70,8 +70,8 @@ def payload(board: Board, topics: Topics) -> bytes:
 
 
 def _listed(board: Board) -> dict[str, dict[str, Any]]:
-    """By key. Home Assistant keeps what had the same key on another platform, so a contact has a key
-    of its own, and what the reading was before is removed: by its platform alone."""
+    """By key. Home Assistant keeps what had the same key on another platform, so a contact has
+    its own key, and what the reading was before is removed: by its platform alone."""
     found: dict[str, dict[str, Any]] = {}
     for name, one in board.components.items():
         contact = f"{name} {_CONTACT}"  # no reading's name has a blank
