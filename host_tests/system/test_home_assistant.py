@@ -13,8 +13,8 @@ from collector_process import wait_until
 from home_assistant_rig import HomeAssistant, install
 from made_broker import MadeBroker
 from outpost_tools import cli
-from outpost_tools.republish import link, run
-from outpost_tools.republish.newest import FRESH_S
+from outpost_tools.republish import discovery, link, run
+from outpost_tools.republish.newest import FRESH_S, Board
 from outpost_tools.republish.topics import Topics
 
 TOPICS = Topics("outpost")
@@ -33,7 +33,8 @@ def message(device, seq, at, **more):
     first = {**head, "n": "temperature", "u": "Cel", "v": seq}
     rest = [{"n": "humidity", "u": "%RH", "v": 40}, {"n": "battery", "u": "%EL", "v": 99}]
     air = [{"n": "air_co2", "u": "ppm", "v": 500}, {"n": "air_pm25", "u": "ug/m3", "v": 12}]
-    return json.dumps([first, *rest, *air, {"n": "aside", "v": 0}]).encode()
+    door = {"n": "door", "u": "/", "v": seq % 2}
+    return json.dumps([first, *rest, *air, door, {"n": "aside", "v": 0}]).encode()
 
 
 class World:
@@ -78,6 +79,8 @@ def appear(world, boards, clock):
         one.publish(f"outpost/{name}/data", message(name, 0, clock.now))
     world.until(lambda: all(world.state(name) == "0" for name in NAMES))
     world.until(lambda: all(world.state(name, "battery") == "99" for name in NAMES))
+    world.until(lambda: world.home.states.get("binary_sensor.kitchen_door") == "off")
+    assert "sensor.kitchen_door" not in world.home.states
     shown = world.home.attributes["sensor.kitchen_temperature"]
     assert shown["unit_of_measurement"] == "°C" and shown["device_class"] == "temperature"
     assert shown["state_class"] == "measurement"
@@ -122,3 +125,24 @@ def test_two_boards_an_outage_of_an_hour_and_a_board_that_goes(tmp_path, made, c
         world.republisher.ending.set()
         assert world.republisher.run() == 0
         assert home.complaints() == []
+
+
+def test_a_contact_that_was_a_number_becomes_on_or_off(tmp_path, made):
+    """As an earlier version described it: a sensor with the unit "/"."""
+    clock = SimpleNamespace(now=float(int(time.time())))
+    board = Board("kitchen", sensors={"door": "W"})
+    old = discovery.payload(board, TOPICS).replace(b'": "W"', b'": "/"')
+    assert b'"unit_of_measurement": "/"' in old
+    with HomeAssistant(tmp_path / "home", made.credentials("home-assistant", "reader")) as home:
+        with made.peer("republisher", role="republisher") as one:
+            one.publish(discovery.config_topic("homeassistant", "kitchen"), old, retain=True)
+        world = World(made, home, clock)
+        world.until(lambda: "sensor.kitchen_door" in home.states)
+        with made.peer("kitchen") as one:
+            for seq, state in ((0, "off"), (1, "on"), (2, "off")):
+                clock.now += 1
+                one.publish("outpost/kitchen/data", message("kitchen", seq, clock.now))
+                world.until(
+                    lambda state=state: home.states.get("binary_sensor.kitchen_door") == state
+                )
+        world.until(lambda: home.states.get("sensor.kitchen_door") is None)

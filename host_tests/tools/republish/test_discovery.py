@@ -87,32 +87,48 @@ def test_a_board_with_its_sensors():
 
 
 def test_a_contact_is_on_or_off_and_no_number():
-    found = ha_rules.check(*described(door="/"))["components"]["door"]
-    assert found["platform"] == "binary_sensor"
-    assert (found["payload_on"], found["payload_off"]) == ("1", "0")
-    assert not {"unit_of_measurement", "state_class", "device_class"} & set(found)
-    assert found["expire_after"] == 3600
+    found = ha_rules.check(*described(door="/"))["components"]
+    assert found.pop("door") == {"platform": "sensor"}, "removes what an earlier version described"
+    (door,) = found.values()
+    assert door["platform"] == "binary_sensor" and door["name"] == "door"
+    assert (door["payload_on"], door["payload_off"]) == ("1", "0")
+    assert not {"unit_of_measurement", "state_class", "device_class"} & set(door)
+    assert door["expire_after"] == 3600
 
 
-def test_a_ratio_stays_a_number_over_a_restart():
+def platforms(board):
+    """{name: platform} of what is not removed."""
+    found = json.loads(discovery.payload(board, TOPICS))["components"].values()
+    return {one["name"]: one["platform"] for one in found if "name" in one}
+
+
+def test_a_contact_that_was_remembered_stays_one():
+    _, components, _ = discovery.remembered(described(door="/", x="V")[1], TOPICS)
+    assert set(components) == {"door", "x"}
+    board = Board("kitchen", components=components)
+    assert platforms(board) == {"door": "binary_sensor", "x": "sensor"}
+
+
+def test_a_ratio_is_a_number_and_stays_one_over_a_restart():
     """A driver of the user's may have the unit "/" for 0.37 of something."""
-    board = Board("kitchen", sensors={"valve": units.RATIO})
+    board = Board("kitchen", sensors={"valve": "/"})
+    discovery.payload(board, TOPICS)
+    board.sensors["valve"] = units.RATIO
     data = discovery.payload(board, TOPICS)
-    assert json.loads(data)["components"]["valve"]["platform"] == "sensor"
+    assert {"platform": "binary_sensor"} in json.loads(data)["components"].values()
+    ha_rules.check(discovery.config_topic(discovery.PREFIX, "kitchen"), data)
     _, components, _ = discovery.remembered(data, TOPICS)
     again = Board("kitchen", sensors={"valve": "/"}, components=components)
-    (valve,) = json.loads(discovery.payload(again, TOPICS))["components"].values()
-    assert valve["platform"] == "sensor" and "unit_of_measurement" not in valve
+    assert platforms(again) == {"valve": "sensor"}
+    assert "unit_of_measurement" not in again.components["valve"]
 
 
 def test_a_contact_that_an_earlier_version_described_as_a_number_becomes_one():
-    old = described(door="W")[1].replace(
-        b'"unit_of_measurement": "W"', b'"unit_of_measurement": "/"'
-    )
+    old = described(door="W")[1].replace(b'": "W"', b'": "/"')
     _, components, _ = discovery.remembered(old, TOPICS)
-    board = Board("kitchen", sensors={"door": "/"}, components=components)
-    (door,) = json.loads(discovery.payload(board, TOPICS))["components"].values()
-    assert door["platform"] == "binary_sensor"
+    assert platforms(Board("kitchen", sensors={"door": "/"}, components=components)) == {
+        "door": "binary_sensor"
+    }
 
 
 def test_a_board_without_a_state_does_not_wait_for_one():

@@ -25,6 +25,8 @@ from outpost_tools.republish.topics import Topics
 PREFIX = "homeassistant"
 ORIGIN = "Outpost"
 VERSION = "firmware"  # the reading with the firmware's version, see version_text()
+_NUMBER, _BINARY = "sensor", "binary_sensor"  # platforms
+_CONTACT = "contact"
 _OBJECT_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
 _STATE = "{{ 'offline' if value == 'offline' else 'online' }}"  # a board may report "asleep"
 
@@ -61,10 +63,25 @@ def payload(board: Board, topics: Topics) -> bytes:
             "origin": {"name": ORIGIN},
             "availability": _availability(board, topics),
             "availability_mode": "all",
-            "components": board.components,
+            "components": _listed(board),
         },
         ensure_ascii=False,
     ).encode()
+
+
+def _listed(board: Board) -> dict[str, dict[str, Any]]:
+    """By key. Home Assistant keeps what had the same key on another platform, so a contact has
+    its own key, and what the reading was before is removed: by its platform alone."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, one in board.components.items():
+        contact = f"{name} {_CONTACT}"  # no reading's name has a blank
+        if one["platform"] == _BINARY:
+            found |= {name: {"platform": _NUMBER}, contact: one}
+        else:
+            found[name] = one
+            if board.sensors.get(name) == units.RATIO:
+                found[contact] = {"platform": _BINARY}
+    return found
 
 
 def _availability(board: Board, topics: Topics) -> list[dict[str, str]]:
@@ -78,19 +95,19 @@ def _availability(board: Board, topics: Topics) -> list[dict[str, str]]:
 def _is_ratio(known: dict[str, Any] | None) -> bool:
     """Whether it was described as one before: its values may be 0 and 1 for a while. Earlier
     versions described a contact as a sensor with the unit "/"."""
-    return bool(known) and known["platform"] == "sensor" and "unit_of_measurement" not in known
+    return bool(known) and known["platform"] == _NUMBER and "unit_of_measurement" not in known
 
 
 def _component(board: Board, topics: Topics, name: str, unit: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "platform": "sensor",
+        "platform": _NUMBER,
         "name": name.replace("_", " "),
         "unique_id": f"outpost_{board.name}_{name}",
         "state_topic": topics.value(board.name, name),
     }
     kind = units.of(unit, name)
     if unit == units.CONTACT:
-        found |= {"platform": "binary_sensor", "payload_on": "1", "payload_off": "0"}
+        found |= {"platform": _BINARY, "payload_on": "1", "payload_off": "0"}
         kind = units.Kind(None, None, None)
     for key, value in (
         ("unit_of_measurement", kind.unit),
@@ -116,7 +133,7 @@ def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | 
         if given["origin"]["name"] != ORIGIN or topics.available(device) not in places:
             return None
         components = {topics.sensor(one["state_topic"]): one
-                      for one in given["components"].values()}  # fmt: skip
+                      for one in given["components"].values() if "state_topic" in one}  # fmt: skip
         times = [one["expire_after"] for one in components.values() if "expire_after" in one]
         expire_s = int(times[0]) if times else EXPIRE_S
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
