@@ -246,7 +246,8 @@ static void print_shelf(void) {
     static Shelf *shelves[MOST_BLOCKS], *s;
     int count = 0, least_age = chain[0]->head[7] & 0x40 ? u16(chain[0]->head + 26) >> 15 : 0;
     for (const Sector *one = all; one < all + blocks; one++) /* of an earlier age: void */
-        if (!one->is_valid && one->head[1] == 'S' && one->head[24] >= least_age) shelves[count++] = read_shelf(one);
+        if (!one->is_valid && one->head[1] == 'S' && one->head[24] >= least_age)
+            shelves[count++] = read_shelf(one);
     qsort(shelves, count, sizeof *shelves, in_order);
     while (count > 1 && !counts_over(shelves[count - 1], shelves[count - 2])) count--;
     for (int i = 0; count && i < (s = shelves[count - 1])->count; i++) {
