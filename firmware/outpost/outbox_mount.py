@@ -13,7 +13,7 @@ from micropython import const
 
 from outpost.checksum import crc30, is_blank
 from outpost.memory import u32, unload
-from outpost.outbox_geometry import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
+from outpost.outbox_settle import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
 
 _OK = const(0)
 _STORAGE = const(-5)
@@ -59,9 +59,8 @@ def mount(outbox: "Outbox"):
         pack_into("<H", outbox._prefix, 10, outbox.boot)
         outbox._busy = False
         status = _settle(outbox)
-    # The last of them only chose functions.
-    for name in ("outbox_geometry", "outbox_marks", "outbox_settle", "checksum"):
-        unload("outpost." + name)
+    unload("outpost.outbox_settle")
+    unload("outpost.checksum")  # it only chose functions
     return status
 
 
@@ -124,7 +123,7 @@ def _find(outbox: "Outbox", marks):
     while status == _OK:
         head = _newest(outbox, marks)
         if head < 0:
-            from outpost.outbox_marks import blank_or_foreign
+            from outpost.outbox_settle import blank_or_foreign
 
             return blank_or_foreign(outbox)
         if not outbox._load_header(head) or u32(outbox.buffer, 4) != marks[3 * head]:

@@ -1,5 +1,6 @@
-"""Settles what mount() cannot know from reading, before anything of it is visible or anything is
-appended after it. Unloaded after use.
+"""What mount() needs besides finding: it settles what reading cannot show, before anything of it is
+visible or anything is appended after it; refuses what is larger than this outbox; and tells a blank
+region from a foreign one. Unloaded after use.
 
     A sector number is never written twice: a failed open uses it up (`ring.py`), and a block that
     may hold a torn sector is erased, or else its numbers are passed over, before the next sector.
@@ -9,25 +10,41 @@ appended after it. Unloaded after use.
     only after the state record had read back. So a start that stores nothing writes these two at
     most once; the next start finds the confirmation and writes nothing.
 
+    What is larger than this outbox is never taken for torn: records that are longer than
+    record_bytes, a ring of more blocks than the device has.
+
+    The marks of format() tell a region that a cut left half formatted from a foreign one.
+
 Allocates as needed, and keeps nothing but the outbox's fields.
 """
 # pyright: reportUndefinedVariable=false
 
 from micropython import const
 
-from outpost.checksum import is_blank
+from outpost.checksum import crc30, is_blank
 from outpost.memory import fill, u32
 
+HAS_GEOMETRY = const(0x40)  # see `sectors.py`
+_OK = const(0)
+_BLANK = const(-10)
+_FOREIGN = const(-11)
+_GEOMETRY = const(-13)
+_SHORT_DEVICE = const(-16)
 _BLOCK_BYTES = const(4096)
 _MAGIC = const(0x424F)  # "OB"
 _HEADER = const(32)
 _CRC_AT = const(28)
+_PREFIX = const(12)
 _OVERHEAD = const(16)
 _STATE = const(2)
 _CONFIRMED = const(0x42)  # a state record without a note: the record before it is whole
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
 _TRIES = const(3)
+
+# format() programs it before anything else, so that a region is known as half formatted.
+MARK = b"outpost: an outbox is made here\n"
+_MARKS = const(8)  # places for it, at the end of the last block
 
 
 # --- Before the first record ---
@@ -148,3 +165,124 @@ def _write(outbox: "Outbox", kind, payload, length):
         return False
     outbox._saved_oldest, outbox._saved_acked = outbox.oldest_seq, outbox.acked
     return True
+
+
+# --- What is larger than this outbox ---
+
+
+def check_geometry(outbox: "Outbox"):
+    """Check what the head's header says, and continue with its alignment if that is greater."""
+    buf = outbox.buffer
+    align = 1 << (buf[3] & 0xF)
+    page = outbox._page
+    longest = -(-(max(_HEADER, align, page - align) + outbox.record_bytes) // page) * page
+    if align != outbox._align:
+        if not outbox._align < align <= page or longest > len(buf):
+            return _GEOMETRY
+        outbox._align = align
+    if buf[7] & HAS_GEOMETRY:
+        if (buf[26] | buf[27] << 8) & 0xFFF >= outbox.blocks:
+            return _SHORT_DEVICE
+        outbox._geometry = outbox._geometry & 0x7FFF | (buf[27] & 0x80) << 8  # see `shelf.py`
+    return _OK
+
+
+def holds_longer(outbox: "Outbox"):
+    """True when a record that may be held is longer than `record_bytes`. The head is searched if it
+    is damaged, and all where a header allows longer ones."""
+    head, block = outbox._head, outbox._tail
+    found = (outbox.damaged or outbox.sealed_torn) and _is_longer(outbox, head)
+    while outbox._may_be_longer and not found:
+        found = block not in outbox._out and _is_longer(outbox, block)
+        if block == head:
+            break
+        block = (block + 1) % outbox.blocks
+    outbox._cursor_seq = -1
+    return found
+
+
+def _is_longer(outbox: "Outbox", block):
+    """True when a sector has a record that is longer than `record_bytes`, and valid."""
+    outbox._enter(block)
+    if block == outbox._head:
+        outbox._cursor_end = -1
+    most = -(-outbox.record_bytes & -outbox._align)
+    while outbox._cursor_seq != outbox._cursor_end:
+        start, seq = outbox._cursor_offset, outbox._cursor_seq
+        at = outbox._next_record()
+        if at >= 0 and outbox._cursor_offset - outbox._record_size == start:
+            if outbox._record_size > most:
+                return True
+        elif _is_valid(outbox, block, start, outbox._cursor_salt ^ seq):
+            return True
+        elif at < 0:
+            break
+    return False
+
+
+def _is_valid(outbox: "Outbox", block, start, salt):
+    """True when a valid record is there that is longer than record_bytes."""
+    data = bytearray(_BLOCK_BYTES)
+    outbox._raw.readblocks(outbox._place[block], data, 0)
+    if start > _BLOCK_BYTES - _OVERHEAD:
+        return False
+    end = start + _PREFIX + data[start + 1] + (u32(data, start) >> 16)
+    if end + 4 - start <= outbox.record_bytes or end + 4 > _BLOCK_BYTES or data[end + 3] > 0x3F:
+        return False
+    return 0 < data[start] & 0x8F < 4 and u32(data, end) == crc30(salt, data, start, end)
+
+
+def allows_longer(outbox: "Outbox"):
+    """True when the sector whose header is in the buffer may have records that are longer than
+    record_bytes. Headers of earlier firmware do not say."""
+    buf = outbox.buffer
+    return not buf[7] & HAS_GEOMETRY or 64 << (buf[27] >> 4 & 7) > outbox.record_bytes
+
+
+# --- The marks of format() ---
+
+
+def mark_at(outbox: "Outbox", place):
+    """Returns the offset of this place in the last block."""
+    return _BLOCK_BYTES - place * max(_HEADER, outbox._align) - _HEADER
+
+
+def find_marks(outbox: "Outbox"):
+    """Returns (marks, the first free place for one; -1: none, or something else is there)."""
+    count, free = 0, -1
+    for place in range(_MARKS):
+        at = outbox._read(outbox.blocks - 1, mark_at(outbox, place))
+        there = bytes(outbox.buffer[at : at + _HEADER])
+        if is_blank(there, 0, _HEADER):
+            free = place if free < 0 else free
+        elif there == MARK:
+            count += 1
+        elif not _is_torn_mark(there):
+            return 0, -1
+    return count, free
+
+
+def _is_torn_mark(there):
+    """Nearly all the bits that are 1 in the mark are there, or all but few that are 0."""
+    fallen = unfallen = 0
+    for i in range(_HEADER):
+        wrong = there[i] ^ MARK[i]
+        fallen += bin(wrong & MARK[i]).count("1")
+        unfallen += bin(wrong & ~MARK[i]).count("1")
+    return fallen <= 8 or (unfallen <= 8 and fallen <= 64)
+
+
+def blank_or_foreign(outbox: "Outbox"):
+    """BLANK also for what a cut leaves of format(): a mark, and the first header, torn or not; or
+    two marks, and the first block in any state."""
+    count, free = find_marks(outbox)
+    for block in range(outbox.blocks):
+        start, end = 0, _BLOCK_BYTES
+        if not block and count:
+            start = _HEADER if count == 1 else end
+        if block == outbox.blocks - 1 and free > 0:
+            end = mark_at(outbox, free - 1)
+        outbox._head, outbox._limit = block, end  # _rest_is_blank() looks up to there
+        if not outbox._rest_is_blank(block, start):
+            return _FOREIGN
+    return _BLANK

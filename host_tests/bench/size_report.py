@@ -87,7 +87,7 @@ ALL = Configuration(
     "with outbox, reconnect and telemetry",
     ("client", "session", "outbox", "clock", "telemetry"),
     "with_all",
-    46_800,
+    48_700,
     32_200,
     31_200,
     9_000,

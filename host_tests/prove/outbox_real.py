@@ -20,8 +20,8 @@ import paths
 
 # In the order of their imports.
 NAMES = (
-    "portable_series", "outbox_setup", "sectors", "outbox_settle", "outbox_geometry",
-    "outbox_marks", "outbox_mount", "outbox_format", "ring", "outbox", "policies", "state_note",
+    "portable_series", "outbox_setup", "sectors", "outbox_settle", "outbox_mount",
+    "outbox_format", "ring", "outbox", "policies", "state_note",
     "series_outbox", "series",
 )  # fmt: skip
 SERIES = ("portable_series", "series_outbox", "series")

@@ -68,6 +68,7 @@ class Piece(NamedTuple):
     acked: int = 0
     kind: int = 0  # of a record, with the lengths
     payload: bytes = b""
+    boot: int = 0  # of a record
 
 
 MARK = b"outpost: "  # format() programs it before anything else
@@ -117,7 +118,7 @@ def _record(offset: int, data: bytes, at: int, header: Piece, seq: int) -> Piece
     payload = data[at + 12 + data[at + 1] : end]
     return Piece(
         offset + at, data[at : end + 4], RECORD, header.sector, b"", seq,
-        _u32(data, at + 4), _u16(data, at + 8), _u32(data, at), payload,
+        _u32(data, at + 4), _u16(data, at + 8), _u32(data, at), payload, _u16(data, at + 10),
     )  # fmt: skip
 
 
@@ -323,7 +324,8 @@ class Keys:
         outbox = self.ram.outbox
         opens_again = -1 if outbox._has_header else outbox._sector_no
         sector, turn, flash = self._flash(promise, opens_again)
-        return _digest((promised, flash, self.ram.key(sector, turn), self._view()))
+        ram = self.ram.key(sector, turn), self._boots(self.chip.pieces[outbox._head])[-1:]
+        return _digest((promised, flash, ram, self._view()))
 
     def off(self, promise: Any) -> bytes:
         """Returns the key without power."""
@@ -366,6 +368,13 @@ class Keys:
                 gap = numbers[at] - numbers[at - step]
                 now += max(-_GAP, min(_GAP, gap)) if self.folding.numbers else gap
                 relative[numbers[at]] = now
+
+    def _boots(self, pieces: Sequence[Piece]) -> list[bool]:
+        """Returns for each record, and for the next one, whether the one before has its boot: then
+        that one is whole."""
+        boots = [piece.boot for piece in pieces if piece.sort == RECORD]
+        boots.append(self.ram.outbox.boot)
+        return [one == boots[at - 1] for at, one in enumerate(boots) if at] or [False]
 
     def _view(self) -> int:
         return 0 if self.chip.is_settled() else self.chip.view
@@ -485,6 +494,8 @@ class Keys:
         # A later torn erase leaves parts of what is folded here, depending on which parts are
         # erased.
         key.append(look.form if drops_torn else look.strays)
+        if age <= live:
+            key.append(self._boots([piece for piece, _ in look.found])[:-1])
         return tuple(key)
 
     def _acks_from(self, is_past: bool, pieces: list) -> int:

@@ -77,6 +77,7 @@ class Explorer:
         self.pending: list[tuple[str, list]] = []  # operations of mounts, to be cut
         self.origin = b""
         self.seen_off: set[bytes] = set()
+        self.seen_here: set[bytes] = set()  # as seen_off, in a state that is expanded twice
 
     def _new_outbox(self) -> Any:
         scope = self.scope
@@ -155,7 +156,7 @@ class Explorer:
         self.origin = key
         sampled = key[0] < TWINS
         if sampled:
-            self.found = {}
+            self.found, self.seen_here = {}, set()
         for name, act in self._actions(state):
             self._try(name, act, state)
         if sampled:
@@ -215,14 +216,15 @@ class Explorer:
         """Expand this form of a folded state as well: it must reach the same states."""
         expected, self.twins[key] = self.twins[key], None
         state, operations, origin = self._state(), self.operations, self.origin
-        self.found = {}
+        pending, self.pending = self.pending, []
+        self.found, self.seen_here = {}, set()
         self.origin = key
         for label, act in self._actions(state):
             self._try(label, act, state)
         found, self.found = self.found, None
         self.origin = origin
         self._restore(state)
-        self.operations = operations
+        self.operations, self.pending = operations, pending
         self.result.twins += 1
         self.last = key, expected, found
         if set(found) != set(expected):
@@ -301,10 +303,10 @@ class Explorer:
     def power_off(self, name: str) -> None:
         """Mount what is left, in each way in which unstable cells may read, and check it."""
         key = self.keys.off(self.promise)
-        if self.found is None:
-            if key in self.seen_off:
-                return
-            self.seen_off.add(key)
+        seen = self.seen_off if self.found is None else self.seen_here
+        if key in seen:
+            return
+        seen.add(key)
         chip, promise = self.chip.snapshot(), self.promise
         for while_mounting, after in SETTLED if self.chip.is_settled() else VIEWS:
             self.chip.restore(chip)
