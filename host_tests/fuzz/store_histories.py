@@ -1,9 +1,10 @@
 """Random histories of a whole store: ring, shelf and state note over many starts, with power cuts,
 cells that are weak after them, and a block that fails in one of several ways.
 
-Each history is a life of some hundred steps. After each start everything that was promised must be
-there: in the ring, on the shelf, or in the note; nothing else may be, no number is given twice, and
-what an emptied store is offered it takes. Must not know the bytes in flash.
+Each history is a life of some hundred steps; starts are cut, too. After each start that is not,
+everything that was promised must be there: in the ring, on the shelf, or in the note; nothing else
+may be, no number is given twice, and what an emptied store is offered it takes. Must not know the
+bytes in flash.
 """
 
 import random
@@ -95,7 +96,10 @@ class History:
             if start == self.bad_at:
                 self._wear()
             self.chip.cut_at = self.dice.choice((0, 1, 2, 3, 5, 8, 13, 21))
-            self._live()
+            self._live(self._steps)
+            while self.dice.randrange(3) == 0:  # starts are cut as well
+                self.chip.cut_at = self.dice.choice((1, 2, 3))
+                self._live(self._begin)
             self.chip.cut_at = 0
             self._start()
         return self.cuts
@@ -106,7 +110,7 @@ class History:
         at = self.dice.choice((self.dice.randrange(32), self.dice.randrange(600)))
         self.chip.cell[block] = at, self.dice.randrange(8)
 
-    def _live(self):
+    def _live(self, act):
         operate = self.chip._operate
 
         ways = self.dice.choice(self.ways), self.dice.choice(self.erase_ways)
@@ -117,12 +121,24 @@ class History:
 
         self.chip._operate = cut
         try:
-            for _ in range(self.dice.randrange(STEPS)):
-                self._step()
+            act()
         except PowerCut:
             self.cuts += 1
-            self._drop()
+            if act == self._steps:  # a start drops nothing
+                self._drop()
         del self.chip._operate
+
+    def _steps(self):
+        for _ in range(self.dice.randrange(STEPS)):
+            self._step()
+
+    def _begin(self):
+        self.chip.view = self.dice.randrange(4)
+        self.outbox = self.kind(self.chip, 512, self.align, self.page)
+        try:
+            require(self.outbox.mount() == 0, "mounts", "when its programs may be cut")
+        finally:  # it may have skipped numbers
+            self.promise.top_seq = max(self.promise.top_seq, self.outbox.next_seq)
 
     def _drop(self):
         if self.is_drop:

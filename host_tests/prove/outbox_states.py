@@ -256,6 +256,7 @@ class Folding(NamedTuple):
     acks: bool = True  # acknowledgements in records that are not the last
     torn: bool = True  # what is torn at the end of a sector that is not the newest
     numbers: bool = True  # absolute numbers
+    boots: bool = True  # which records of a sector share a boot
 
 
 _BLANK, _DAMAGED, _NEARLY, _INTACT = range(4)
@@ -324,7 +325,9 @@ class Keys:
         outbox = self.ram.outbox
         opens_again = -1 if outbox._has_header else outbox._sector_no
         sector, turn, flash = self._flash(promise, opens_again)
-        ram = self.ram.key(sector, turn), self._boots(self.chip.pieces[outbox._head])[-1:]
+        knows = outbox._has_header and not self.folding.boots
+        there = self.chip.pieces[outbox._head] if knows else ()
+        ram = self.ram.key(sector, turn), self._boots(there)[-1:]
         return _digest((promised, flash, ram, self._view()))
 
     def off(self, promise: Any) -> bytes:
@@ -440,13 +443,13 @@ class Keys:
 
     def _live(self, blocks: list, newest: int) -> int:
         """Returns how many sectors before the newest a mount may take for the head: one, if the
-        newest has no record, or may read as if it had none."""
+        newest has no record and no copy of its header, or may read as if it had none."""
         if not self.chip.is_settled():
             return 2
         has_record = any(
-            piece.sort == RECORD and max(states) >= _NEARLY
+            max(states) >= (_NEARLY if piece.sort == RECORD else _INTACT)
             for one in blocks if one.header and one.header.sector == newest
-            for piece, states in one.found
+            for piece, states in one.found if piece.sort in (RECORD, COPY)
         )  # fmt: skip
         return 0 if has_record else 1
 
@@ -494,7 +497,7 @@ class Keys:
         # A later torn erase leaves parts of what is folded here, depending on which parts are
         # erased.
         key.append(look.form if drops_torn else look.strays)
-        if age <= live:
+        if age <= live and not self.folding.boots:
             key.append(self._boots([piece for piece, _ in look.found])[:-1])
         return tuple(key)
 

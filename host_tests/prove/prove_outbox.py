@@ -303,10 +303,11 @@ class Explorer:
     def power_off(self, name: str) -> None:
         """Mount what is left, in each way in which unstable cells may read, and check it."""
         key = self.keys.off(self.promise)
-        seen = self.seen_off if self.found is None else self.seen_here
-        if key in seen:
-            return
-        seen.add(key)
+        if self.found is None or self.scope.cuts_mounts:  # else both forms are mounted
+            seen = self.seen_off if self.found is None else self.seen_here
+            if key in seen:
+                return
+            seen.add(key)
         chip, promise = self.chip.snapshot(), self.promise
         for while_mounting, after in SETTLED if self.chip.is_settled() else VIEWS:
             self.chip.restore(chip)
