@@ -427,6 +427,29 @@ class TestLongerThanTheBuffer(unittest.TestCase):
             self.assertEqual(self.said(128), status.OK, rest)
 
 
+class TestDoubtOfTheHeader(unittest.TestCase):
+    """The newest sector has one record: its header may be torn."""
+
+    def mounted(self):
+        self.flash, outbox = formatted()
+        in_next_sector(outbox)
+        again = looking(Outbox)(self.flash)
+        self.assertEqual((again.mount(), again._doubt), (status.OK, 2))
+        return again
+
+    def test_it_has_a_copy_before_another_block_is_erased(self):
+        """That block may have the only header of the ring that is whole."""
+        again = self.mounted()
+        self.assertTrue(again.erase_ahead())
+        image = image_of(self.flash)[4096:8192]
+        self.assertEqual((again._doubt, image[4064:]), (0, image[:HEADER]))
+
+    def test_what_settles_it_is_unloaded(self):
+        again = self.mounted()
+        publish(again)
+        self.assertFalse("outpost.outbox_settle" in sys.modules)
+
+
 class TestWithoutMemory(unittest.TestCase):
     def test_what_cannot_be_settled_is_left_behind(self):
         """The first record since mount() goes into a fresh sector."""
