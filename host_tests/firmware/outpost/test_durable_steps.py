@@ -94,6 +94,14 @@ class TestBeyond(Base):
             self.says(text)
             self.assertEqual(self.gap(), gap, text)
 
+    def test_small_numbers(self):
+        self.new(through=3)
+        self.says(b" 3 5-7")
+        self.assertEqual(self.gap(), (4, 5, 8, 0))
+        self.new(through=-1)
+        self.says(b" 0 5-7")
+        self.assertEqual((self.gap(), self.session.through), ((1, 5, 8, 0), 0))
+
     def test_the_first_one_is_missing(self):
         for text, gap in (
             (b" -1 5-9", (0, 5, 10, 0)), (b" -2 5-9", (-1, -1, -1, 0)),
@@ -117,6 +125,18 @@ class TestBeyond(Base):
         self.outbox.discard_through(12)
         self.session._on_beyond(15, 19)
         self.assertEqual(self.gap(), (13, 15, 20, 0))
+
+    def test_not_before_the_broker_has_acknowledged_what_is_before_it(self):
+        for first, is_gap in ((29, True), (30, False), (31, False)):
+            self.new()
+            self.session.maybe_sent = 40
+            self.session._on_beyond(first, 35)
+            self.assertEqual(self.session._gap_seq == 10, is_gap, first)
+
+    def test_what_is_confirmed_and_not_yet_released_is_no_gap(self):
+        self.session.through = 15
+        self.session._on_beyond(20, 25)
+        self.assertEqual(self.gap(), (16, 20, 26, 0))
 
     def test_a_replay_counts_once(self):
         session = self.session
