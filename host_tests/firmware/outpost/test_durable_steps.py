@@ -57,6 +57,21 @@ class Base(unittest.TestCase):
         assert session._on_message()
 
 
+class TestOptions(Base):
+    def test_the_timeout_is_up_to_a_day(self):
+        for timeout_ms, is_taken in (
+            (0, False),
+            (1, True),
+            (86_400_000, True),
+            (86_400_001, False),
+        ):
+            try:
+                DurableSession(self.outbox, b"dev", WORD, timeout_ms)
+                self.assertTrue(is_taken, timeout_ms)
+            except ValueError:
+                self.assertFalse(is_taken, timeout_ms)
+
+
 class TestWords(Base):
     def test_where_one_ends(self):
         for text, at, end in (
@@ -235,6 +250,18 @@ class TestReplay(Base):
             session = self.session
             session._is_reconnected, session.now_ms = reconnected, silent_ms
             self.assertEqual(session._is_replay_due(), due, (silent_ms, reconnected, oldest))
+
+    def test_one_that_was_cut_short_goes_on_instead(self):
+        """It is complete when the message after it was acknowledged, if there is one."""
+        for base, end, stored, is_anew in (
+            (30, 30, 40, False), (31, 30, 40, True), (30, 31, 40, False), (32, 31, 40, True),
+            (30, 30, 30, True), (29, 30, 30, False), (30, -1, 40, True), (0, -1, 40, True),
+        ):  # fmt: skip
+            self.new(acknowledged=base, stored=stored, through=-1)
+            self.session.suspects, self.session._replay_end = None, end
+            self.session._on_connected()
+            self.assertEqual(self.session._is_reconnected, is_anew, (base, end, stored))
+            self.assertTrue(self.session._is_waiting)
 
     def test_none_while_messages_are_tested(self):
         self.session.now_ms, self.session._is_reconnected = 5000, True
