@@ -97,7 +97,7 @@ class Retry:
         if session.outbox.shelf().release(self._index) != _OK:
             self._postpone()
             return True
-        self._exchanges.pop(packet_id, 0)
+        self._exchanges.pop(packet_id, None)
         if first == 0x70:
             session.note_aside(0)
         if self._index >= session.outbox.aside:

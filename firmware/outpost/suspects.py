@@ -137,7 +137,7 @@ class Suspects:
         except (ImportError, MemoryError):
             self.status = _FULL
         if self.status == _OK:
-            self._counts.pop(seq, 0)
+            self._counts.pop(seq, None)
             self.pass_over(seq)
         return self.status
 
@@ -193,7 +193,7 @@ class Suspects:
 
     def on_acknowledged(self, seq):
         """Message seq is acknowledged. Returns the session's window."""
-        self._counts.pop(seq, 0)
+        self._counts.pop(seq, None)
         if seq in self._silent:
             self._silent.remove(seq)
         self._proved.extend(self._silent)  # the server acknowledges others
@@ -282,7 +282,7 @@ class Suspects:
         self._full_at = session.outbox.aside
         self.left.append(seq)
         self.left.sort()
-        self._counts.pop(seq, 0)
+        self._counts.pop(seq, None)
         session._slide(seq - session.base)
 
     def _look_at_left(self):

@@ -9,10 +9,10 @@ MODULES = (
     "ram_outbox", "ram_shelf", "topics", "series_bits",
 )  # fmt: skip
 TESTS = (
-    "test_client", "test_suspects", "test_retry", "test_in_flight", "test_queued",
-    "test_streaming", "test_connection_life", "test_defects", "test_outbox_contract",
-    "test_session_house", "test_conformance_client", "test_scripted_server", "test_series_bits",
-    "test_packets", "test_progress",
+    "test_client", "test_suspects", "test_suspects_steps", "test_retry", "test_retry_steps",
+    "test_in_flight", "test_queued", "test_streaming", "test_connection_life", "test_defects",
+    "test_outbox_contract", "test_session_house", "test_conformance_client",
+    "test_scripted_server", "test_series_bits", "test_packets", "test_progress",
 )  # fmt: skip
 
 
