@@ -32,7 +32,7 @@ Limits: a change to a file is not seen until watch() checks it. A file restored 
 the same second (of the board's clock) that the map has for it, with no record appended since the
 copy, passes; on a filesystem mounted without mtime, any such file does. A check after the next
 append finds it. Exposing the drive as a USB disk is not supported. A file that was opened for
-writing is refused, even if it kept its block. Knows the start of a sector header (`sectors.py`),
+writing is refused, even if it kept its block. Knows the start of a sector header (`flash/ring.py`),
 and nothing else about the outbox. Allocates, except in read, program and erase.
 """
 

@@ -99,7 +99,7 @@ def remains(raw):
     found, buf = [], bytearray(_MARK)
     for block in range(raw.ioctl(_BLOCK_COUNT, 0)):
         raw.readblocks(block, buf, 0)
-        # magic, version, alignment: `sectors.py`, `shelf.py`
+        # magic, version, alignment: `flash/ring.py`, `flash/shelf.py`
         if bytes(buf[:2]) in (b"OB", b"OS") and 0 < buf[2] < 16 and 2 <= buf[3] & 15 <= 8:
             found.append(block)
     return found

@@ -5,7 +5,7 @@ crc30(seed, buf, at, end): CRC-32 of buf[at:end] (IEEE 802.3, reflected), regist
 skip_records(buf, at, end, align, count): passes over records of the outbox by their lengths alone,
 up to `count` messages, as far as they lie in buf[at:end]; returns messages << 13 | bytes.
 
-put_record(buf, at, prefix, topic, payload) writes a record of the outbox (`sectors.py`) at `at`:
+put_record(buf, at, prefix, topic, payload) writes a record of the outbox (`flash/ring.py`) at `at`:
 prefix[:12], which has the two lengths, topic, payload, and their CRC. prefix[12:16] holds the CRC's
 seed before the call, and the CRC after it. holds_record(buf, prefix, at, topic, payload): True when
 every byte of that record is there.

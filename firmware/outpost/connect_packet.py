@@ -16,7 +16,7 @@ _FIELDS = const(60)  # one more than 59 places hold
 
 
 def widen(one):
-    """Grow the table of a session's fields to 73 places, as `outbox_setup.widen` does. Without it,
+    """Grow the table of a session's fields to 73 places, as `flash/setup.py` does. Without it,
     55 fields would share 59 places, and each access would take longer."""
     # startswith, as an interpreter keeps each letter that name[0] returns
     names = [name for name in builtins.__dict__ if not name.startswith("_")][:_FIELDS]

@@ -4,14 +4,14 @@ Puts the classes together: `level5_session.py`, for sessions that subscribe `lev
 and the session's own. Allocation: set-up.
 """
 
-from outpost.level5_session import Level5
+from outpost.mqtt5.level5_session import Level5
 
 
 def over(base):
     """Returns a subclass of the session class `base` that speaks MQTT 5.0."""
     bases = Level5, base
     if hasattr(base, "subscribe"):
-        from outpost.level5_subscribing import SubscribingLevel5
+        from outpost.mqtt5.level5_subscribing import SubscribingLevel5
 
         bases = SubscribingLevel5, base
     return type("Session5", bases, {"_base": base})

@@ -17,8 +17,8 @@ returns BUSY.
 from micropython import const
 
 from outpost.checksum import skip_records
+from outpost.flash.ring import Ring
 from outpost.memory import u32, unload
-from outpost.ring import Ring
 
 _OK = const(0)
 _FULL = const(-1)
@@ -36,7 +36,7 @@ _STATE = const(2)
 _ROOM = const(3)  # not a record: only room for one
 _SEQ_MASK = const(0x3FFFFFFF)
 _ACK_BITS = const(16)
-_JUMP = const(254)  # see `outbox_mount.py`
+_JUMP = const(254)  # see `flash/mount.py`
 
 
 class Outbox(Ring):
@@ -87,32 +87,32 @@ class Outbox(Ring):
         SHORT_DEVICE: see `outpost.status`.
 
         Reads only, unless the newest message may be torn: then two records mark it as used, once. A
-        start that finds them writes nothing (`outbox_settle.py`).
+        start that finds them writes nothing (`flash/settle.py`).
 
         Allocates 12 bytes per block, and frees them. Reads each header once, and the newest sector.
         """
-        unload("outpost.outbox_setup")  # the constructor's
-        from outpost import outbox_mount
+        unload("outpost.flash.setup")  # the constructor's
+        from outpost.flash import mount
 
-        status = outbox_mount.mount(self)
-        unload("outpost.outbox_mount")
+        status = mount.mount(self)
+        unload("outpost.flash.mount")
         return status
 
     def _prove(self):
         """The newest message that mount() found may be torn, and be gone at the next mount. So
-        before its number becomes visible, a later record marks it as used (`outbox_settle.py`)."""
-        from outpost import outbox_settle
+        before its number becomes visible, a later record marks it as used (`flash/settle.py`)."""
+        from outpost.flash import settle
 
-        outbox_settle.prove(self)
-        unload("outpost.outbox_settle")
+        settle.prove(self)
+        unload("outpost.flash.settle")
 
     def format(self, stream: bytes, force: bool = False, first_seq: int = 0) -> int:
         """Make an empty outbox and mount it. stream: 8 random hex digits (bytes; else ValueError).
         FOREIGN if something is there, unless force."""
-        from outpost import outbox_format
+        from outpost.flash import make
 
-        status = outbox_format.make(self, stream, force, first_seq)
-        unload("outpost.outbox_format")
+        status = make.make(self, stream, force, first_seq)
+        unload("outpost.flash.make")
         return status or self.mount()
 
     # --- Append ---
@@ -184,9 +184,9 @@ class Outbox(Ring):
         """Write the record. If the flash refuses it, use the next sector that accepts it."""
         for_message = first & 3 == _MESSAGE
         if for_message and self.next_seq == _SEQ_MASK:
-            from outpost import outbox_format
+            from outpost.flash import make
 
-            if not outbox_format.start_stream(self):
+            if not make.start_stream(self):
                 return _FULL
         size = -(-(first >> 16) - (first >> 8 & 0xFF) - _OVERHEAD & -self._align)  # rounded up
         if self._offset + size > self._limit and not self._make_room(size):
@@ -360,7 +360,7 @@ class Outbox(Ring):
     def shelf(self):
         """The messages that were set aside: a Shelf (`shelf.py`). Raises MemoryError."""
         if not self._shelf:
-            from outpost.shelf import Shelf
+            from outpost.flash.shelf import Shelf
 
             self._shelf = Shelf(self)
         return self._shelf

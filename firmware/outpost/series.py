@@ -21,7 +21,7 @@ from struct import pack_into
 from micropython import const
 
 from outpost.memory import copy
-from outpost.series_bits import (
+from outpost.series_codec.series_bits import (
     is_near,
     put_bits,
     put_codes,

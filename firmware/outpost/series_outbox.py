@@ -15,7 +15,7 @@ from micropython import const
 
 from outpost.checksum import crc30, is_blank
 from outpost.memory import u32
-from outpost.series_bits import (
+from outpost.series_codec.series_bits import (
     check_of,
     move_bits,
     move_samples,
@@ -220,9 +220,9 @@ class InPlace:
         append()."""
         self.close_series()
         if self.next_seq == _SEQ_MASK:
-            from outpost import outbox_format
+            from outpost.flash import make
 
-            if not outbox_format.start_stream(self):
+            if not make.start_stream(self):
                 return _FULL
         status = self.reserve(length)
         if status == _OK and not self._takes_series():

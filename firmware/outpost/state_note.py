@@ -24,7 +24,7 @@ _HEADER = const(32)
 _NOTE_BYTES = const(72)
 _MESSAGE = const(1)
 _STATE = const(2)
-_CONFIRMED = const(0x42)  # see `outbox_settle.py`
+_CONFIRMED = const(0x42)  # see `flash/settle.py`
 _STREAM_AT = const(8)  # in a sector's header
 _OVERHEAD = const(16)
 

@@ -139,7 +139,7 @@ def peers(names):
 
 
 def parts():
-    """The parts of a stored message. The private calls are those of outbox.py and sectors.py, in
+    """The parts of a stored message. The private calls are those of outbox.py and ring.py, in
     order.
     """
     outbox = flash()

@@ -55,9 +55,9 @@ FEATURES = {
     ),
     "topics checked before they are stored": "session: _is_topic; text: is_topic",
     "blocks that fail are left out": "ring: _leave_out _note_failure _clear _is_cleared",
-    "headers survive a flipped bit": "sectors: _mend_header _load_copy _copy_at",
+    "headers survive a flipped bit": "ring: _mend_header _load_copy _copy_at",
     "torn records never read as whole later": "ring: _resume; outbox: _prove",
-    "records after damage, numbers lost": "sectors: _count_erased; outbox: _search _advance",
+    "records after damage, numbers lost": "ring: _count_erased; outbox: _search _advance",
 }
 
 

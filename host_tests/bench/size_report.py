@@ -87,8 +87,8 @@ ALL = Configuration(
     "with outbox, reconnect and telemetry",
     ("client", "session", "outbox", "clock", "telemetry"),
     "with_all",
-    46_800,
-    31_400,
+    48_200,
+    31_200,
     31_200,
     9_000,
 )

@@ -2,7 +2,7 @@
 lets CPython's tests take the same path.
 """
 
-from outpost.series_bits import is_near, put_codes, remember
+from outpost.series_codec.series_bits import is_near, put_codes, remember
 
 _LIMIT = 1 << 29
 

@@ -20,7 +20,7 @@ from paths import FIRMWARE, dotted
 
 Changes = Mapping[str, tuple[str, str]]  # module: (text, its replacement)
 # Modules whose lines are not marked: shared, or run too often.
-_PLAIN = {"portable", "memory", "packets", "outbox", "ring", "sectors", "state_note"}
+_PLAIN = {"portable", "memory", "packets", "outbox", "ring", "state_note"}
 _CLASSES = {
     **{"session": "Session", "client": "Client", "subscribing": "SubscribingSession"},
     **{"durable": "DurableSession", "exactly_once": "ExactlyOnceSession"},

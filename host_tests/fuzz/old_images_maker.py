@@ -10,7 +10,7 @@ import zlib
 
 from fake_flash import PowerCut
 from outbox_chip import Chip
-from outpost import outbox_setup  # noqa: F401 - so that quick() finds it
+from outpost.flash import setup  # noqa: F401 - so that quick() finds it
 from outpost.outbox import Outbox
 
 try:

@@ -29,22 +29,12 @@ from outpost.state_note import NotedOutbox
 # the hunt is long, and portable.py is slow here: the same functions from zlib and slices
 if sys.implementation.name == "cpython":
     from outbox_real import crc30, fill, is_blank, unload
-    from outpost import (
-        checksum,
-        memory,
-        outbox,
-        outbox_format,
-        outbox_mount,
-        outbox_settle,
-        policies,
-        portable,
-        ring,
-        sectors,
-    )
+    from outpost import checksum, memory, outbox, policies, portable
+    from outpost.flash import make, mount, ring, settle
 
     _MODULES = (
-        checksum, memory, outbox, outbox_format, outbox_mount, outbox_settle, policies, portable,
-        ring, sectors,
+        checksum, memory, outbox, make, mount, settle, policies, portable,
+        ring,
     )  # fmt: skip
     for module in _MODULES:
         for function in (crc30, fill, is_blank, unload):

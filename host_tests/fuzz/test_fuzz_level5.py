@@ -4,8 +4,8 @@
 import pytest
 
 import fuzz_level5
-import outpost.level5_session
-from outpost import properties
+import outpost.mqtt5.level5_session
+from outpost.mqtt5 import properties
 
 
 def test_some_thousand_inputs_have_a_stated_outcome_each():
@@ -16,7 +16,9 @@ def test_some_thousand_inputs_have_a_stated_outcome_each():
 
 
 def test_properties_that_nobody_checks_are_found(monkeypatch):
-    monkeypatch.setattr(outpost.level5_session, "check_start", lambda buf, at, end, where: end)
+    monkeypatch.setattr(
+        outpost.mqtt5.level5_session, "check_start", lambda buf, at, end, where: end
+    )
     with pytest.raises(fuzz_level5.Failure, match="IndexError"):
         fuzz_level5.fuzz(4000, 1)
 
@@ -26,7 +28,7 @@ def test_a_message_released_by_a_refusal_is_found(monkeypatch):
         self._slide(seq - self.base)
         self._release(seq)
 
-    monkeypatch.setattr(outpost.level5_session.Level5, "_refuse", release)
+    monkeypatch.setattr(outpost.mqtt5.level5_session.Level5, "_refuse", release)
     with pytest.raises(fuzz_level5.Failure, match="nobody answered for"):
         fuzz_level5.fuzz(20_000, 1)
 

@@ -14,7 +14,7 @@ from mixed_choices import SESSIONS, choose
 from mixed_packets import Violation, require
 from mixed_world import World
 from outpost.exactly_once import ExactlyOnceSession
-from outpost.level5_session import Level5
+from outpost.mqtt5.level5_session import Level5
 from outpost.session import Session
 
 SEEDS = range(40)

@@ -20,9 +20,8 @@ import paths
 
 # In the order of their imports.
 NAMES = (
-    "portable_series", "outbox_setup", "sectors", "outbox_settle", "outbox_mount",
-    "outbox_format", "ring", "outbox", "policies", "state_note",
-    "series_outbox", "series",
+    "portable_series", "setup", "ring", "settle", "mount", "make", "outbox", "policies",
+    "state_note", "series_outbox", "series",
 )  # fmt: skip
 SERIES = ("portable_series", "series_outbox", "series")
 
@@ -107,7 +106,7 @@ class Real:
 
     def _fast_bits(self) -> None:
         """Replace the portable functions, before any module imports them."""
-        from outpost import series_bits
+        from outpost.series_codec import series_bits
 
         for function in (take_bits, move_bits, check_of):
             setattr(series_bits, function.__name__, function)

@@ -40,7 +40,7 @@ DOORS = {
     "board": {"support", "outpost"},
 }
 # Inside the library: what these, and all that they import, must not know.
-_STORES = "outbox ram_outbox policies state_note series_outbox sectors ring shelf"
+_STORES = "outbox ram_outbox policies state_note series_outbox ring shelf"
 _PACKETS = "packets connect_packet session"
 _SESSIONS = "session subscribing durable queued exactly_once streaming in_flight level5"
 STRANGERS = {
@@ -137,7 +137,7 @@ def test_layers_of_the_library_do_not_know_each_other(name):
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [("client", "outbox"), ("topics", "outbox"), ("memory", "client"), ("sectors", "session")],
+    [("client", "outbox"), ("topics", "outbox"), ("memory", "client"), ("ring", "session")],
 )
 def test_a_layer_that_knows_another_is_found(name, other):
     """Also by way of a third."""
@@ -345,6 +345,7 @@ def test_a_rooms_page_names_every_module(room):
 
 LONG = {
     "session.py": 720,  # one object: as three classes in three files it took 752 B of heap more
+    "ring.py": 480,  # one object: as two classes in two files it took 552 B of heap more
     "suspects.py": 420,  # the law, the evidence and the trials: each needs the others
 }
 

@@ -73,7 +73,7 @@ def test_each_module_with_fields_has_a_row_with_its_own():
         assert fields and own >= set(fields), module
 
 
-@pytest.mark.parametrize("module", ["suspects", "client", "level5_expiry", "outbox_mount"])
+@pytest.mark.parametrize("module", ["suspects", "client", "level5_expiry", "mount"])
 @pytest.mark.parametrize(
     "line",
     [

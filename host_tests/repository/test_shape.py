@@ -11,7 +11,7 @@ from paths import REPOSITORY
 
 MOST_COLUMNS = 100
 MOST_LINES = 40
-FIELDS = {"session.py __init__", "sectors.py __init__"}  # lists of fields with what they mean
+FIELDS = {"session.py __init__", "ring.py __init__"}  # lists of fields with what they mean
 MACHINE_CODE = {"native.py put_publish"}
 MADE = (".lock", ".json", ".csv", "mutants.txt")  # written by programs, or in their words
 

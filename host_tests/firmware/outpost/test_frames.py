@@ -21,7 +21,7 @@ WORDS_OF_A_TRY = 3
 LIBRARY = (  # in whichever room
     "aio checksum client durable exactly_once in_flight level5_aliases level5_expiry "
     "level5_own_aliases level5_subscribing memory outbox packets policies portable "
-    "portable_series ram_outbox ram_shelf retry sectors series series_outbox session "
+    "portable_series ram_outbox ram_shelf retry ring series series_outbox session "
     "state_note streaming subscribing suspects "
 ).split()
 MODULES = [dotted(library_module(name)) for name in LIBRARY]

@@ -7,8 +7,8 @@ from bench_client import TOPIC, split
 from bench_level5 import Bench5, connected, sent
 from outpost import status
 from outpost.level5 import over
-from outpost.level5_setup import disconnect
-from outpost.properties import room
+from outpost.mqtt5.level5_setup import disconnect
+from outpost.mqtt5.properties import room
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from packets5 import ack, connack, frame, publish_parts

@@ -4,7 +4,8 @@ id, a text. None of them ends the connection."""
 import unittest
 
 from bench_level5 import Bench5, connected, sent
-from outpost import level5_session, status
+from outpost import status
+from outpost.mqtt5 import level5_session
 from packets5 import ack, connack, connect_parts, frame, length_of
 
 MODES = "broker", "streaming", "exactly once"

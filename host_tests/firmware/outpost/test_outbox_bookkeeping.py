@@ -8,13 +8,14 @@ import unittest
 import outpost
 from fake_flash import flash_in_ram, image_of, looking
 from faulty_flash import FaultyFlash, faulty, formatted, loaded, payload_of, publish
-from outpost import ring, status
+from outpost import status
 from outpost.checksum import crc30
+from outpost.flash import ring
 from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
 
 HEADER = 32
-SETTLE = "outpost.outbox_settle"
+SETTLE = "outpost.flash.settle"
 
 
 class Numbered(FaultyFlash):
@@ -473,15 +474,15 @@ class TestWithoutMemory(unittest.TestCase):
         head = again._head
         module = type("Settling", (), {"settle": staticmethod(no_memory)})
         kept = sys.modules.pop(SETTLE, None)
-        sys.modules[SETTLE] = outpost.outbox_settle = module
+        sys.modules[SETTLE] = outpost.flash.settle = module
         try:
             publish(again)
         finally:
             if kept:
-                sys.modules[SETTLE] = outpost.outbox_settle = kept
+                sys.modules[SETTLE] = outpost.flash.settle = kept
             else:
                 sys.modules.pop(SETTLE, None)
-                outpost.__dict__.pop("outbox_settle", None)
+                outpost.__dict__.pop("settle", None)
         self.assertEqual(again._head, head + 1)
         self.assertEqual(again._doubt, 0)
         found = looking(Outbox)(flash)

@@ -11,9 +11,9 @@ from bench_client import Bench
 from fake_flash import PowerCut, flash_in_ram, image_of, looking
 from nor_flash import CUT_MODES, NorFlash
 from outpost import status
+from outpost.flash.shelf import lend_block, take_back
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
-from outpost.shelf import lend_block, take_back
 from outpost.state_note import NotedOutbox
 from power_loss import contents
 

@@ -7,7 +7,8 @@ import unittest
 from fake_flash import image_of, looking
 from faulty_flash import faulty, formatted, publish
 from outbox_chip import Noise
-from outpost import outbox_settle, status
+from outpost import status
+from outpost.flash import settle
 from outpost.outbox import Outbox
 
 COPY_AT = 4096 - 32
@@ -166,7 +167,7 @@ class TestBlankOrForeign(unittest.TestCase):
         return Outbox(flash).mount()
 
     def _mark(self, place):
-        return 3 * 4096 - 32 * (place + 1), outbox_settle.MARK
+        return 3 * 4096 - 32 * (place + 1), settle.MARK
 
     def test_one_byte_anywhere_is_foreign(self):
         self.assertEqual(self._status(), status.BLANK)
@@ -233,12 +234,12 @@ class TestBlankOrForeign(unittest.TestCase):
 
 class TestFormat(unittest.TestCase):
     def _marks(self, flash):
-        return image_of(flash).count(outbox_settle.MARK)
+        return image_of(flash).count(settle.MARK)
 
     def test_one_mark_or_two_once_the_first_block_is_torn(self):
         """What a cut left: marks, torn ones in the next places, and block 0; the marks there
         are then."""
-        torn_mark = bytes(byte | 0x0F for byte in outbox_settle.MARK)
+        torn_mark = bytes(byte | 0x0F for byte in settle.MARK)
         for whole, torn, block_0, expected in (
             (0, 0, b"", 1),
             (1, 0, b"", 1),
@@ -249,9 +250,7 @@ class TestFormat(unittest.TestCase):
         ):
             flash = faulty(3)
             for place in range(whole + torn):
-                flash.put(
-                    3 * 4096 - 32 * (place + 1), outbox_settle.MARK if place < whole else torn_mark
-                )
+                flash.put(3 * 4096 - 32 * (place + 1), settle.MARK if place < whole else torn_mark)
             flash.put(0, block_0)
             found = Outbox(flash).format(b"01234567"), self._marks(flash)
             self.assertEqual(found, (status.OK, expected), (whole, torn, block_0))

@@ -11,9 +11,9 @@ from faulty_flash import ERASE, FaultyFlash, faulty
 from filled_outbox import everything, made, newest_of
 from nor_flash import CUT_MODES, NorFlash
 from outpost import status
+from outpost.flash.shelf import lend_block, take_back
 from outpost.outbox import Outbox
 from outpost.policies import NewestPerTopic
-from outpost.shelf import lend_block, take_back
 
 RARE = [b"r/%d/" % number + b"-" * 200 for number in range(4)]
 

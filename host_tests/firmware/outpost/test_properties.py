@@ -5,7 +5,7 @@ import unittest
 
 from bench_level5 import Bench5, connected, sent
 from outpost import status
-from outpost.properties import TABLE, check, find
+from outpost.mqtt5.properties import TABLE, check, find
 from packets5 import CARRIERS, OFTEN, PROPERTIES, carried, length_of, sample
 
 WHERE = {"CONNACK": 16, "PUBLISH": 4, "ACK": 32, "DISCONNECT": 64}

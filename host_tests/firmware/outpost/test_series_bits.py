@@ -6,8 +6,9 @@ import random
 import unittest
 from array import array
 
-from outpost import portable_series, series_bits
+from outpost import portable_series
 from outpost.checksum import crc30
+from outpost.series_codec import series_bits
 
 KINDS = [series_bits, portable_series]  # of what is machine code where the board can
 

@@ -8,7 +8,7 @@ from faulty_flash import faulty
 from outpost import series_outbox
 from outpost.checksum import crc30
 from outpost.outbox import Outbox
-from outpost.series_bits import check_of, move_bits, pass_codes, take_bits
+from outpost.series_codec.series_bits import check_of, move_bits, pass_codes, take_bits
 from outpost.series_outbox import over
 from outpost.status import OK
 

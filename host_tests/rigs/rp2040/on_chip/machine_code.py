@@ -9,7 +9,8 @@ if "started" not in os.listdir("/"):  # no console yet, while boot.py runs for t
     open("/started", "w").close()
     raise SystemExit
 
-from outpost import checksum, memory, native, native_checksum, native_series, series_bits
+from outpost import checksum, memory, native, native_checksum, native_series
+from outpost.series_codec import series_bits
 
 is_used = memory.fill is native.fill and checksum.crc30 is native_checksum.crc30
 is_used = is_used and series_bits.take is native_series.take

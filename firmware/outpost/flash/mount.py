@@ -1,6 +1,6 @@
 """Finds the messages in the flash, once per boot. It only reads: what it finds is a function of the
-flash alone, and finding it twice changes nothing. What it cannot be sure of, `outbox_settle.py`
-settles. Unloaded after use; the fields are made in `sectors.py`, `ring.py` and `outbox.py`.
+flash alone, and finding it twice changes nothing. What it cannot be sure of, `settle.py`
+settles. Unloaded after use; the fields are made in `ring.py` and `outbox.py`.
 
 Allocates as needed, including 12 bytes per block, and keeps nothing but the outbox's fields.
 """
@@ -12,8 +12,8 @@ from struct import pack_into, unpack_from
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
+from outpost.flash.settle import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
 from outpost.memory import u32, unload
-from outpost.outbox_settle import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
 
 _OK = const(0)
 _STORAGE = const(-5)
@@ -27,7 +27,7 @@ _LENT_MAGIC = const(0x534F)  # "OS"
 _HEADER = const(32)
 _CRC_AT = const(28)
 _PREFIX = const(12)
-_CONFIRMED = const(0x42)  # see `outbox_settle.py`
+_CONFIRMED = const(0x42)  # see `settle.py`
 _OVERHEAD = const(16)
 _SEQ_MASK = const(0x3FFFFFFF)
 _HALF = const(0x20000000)
@@ -59,7 +59,7 @@ def mount(outbox: "Outbox"):
         pack_into("<H", outbox._prefix, 10, outbox.boot)
         outbox._busy = False
         status = _settle(outbox)
-    unload("outpost.outbox_settle")
+    unload("outpost.flash.settle")
     unload("outpost.checksum")  # it only chose functions
     return status
 
@@ -123,7 +123,7 @@ def _find(outbox: "Outbox", marks):
     while status == _OK:
         head = _newest(outbox, marks)
         if head < 0:
-            from outpost.outbox_settle import blank_or_foreign
+            from outpost.flash.settle import blank_or_foreign
 
             return blank_or_foreign(outbox)
         if not outbox._load_header(head) or u32(outbox.buffer, 4) != marks[3 * head]:

@@ -21,9 +21,9 @@ set aside.
 from micropython import const
 
 from outpost import packets
-from outpost.level5_refusals import Refusals
 from outpost.memory import copy, unload
-from outpost.properties import TABLE, check_start, number_end, room, value_end
+from outpost.mqtt5.level5_refusals import Refusals
+from outpost.mqtt5.properties import TABLE, check_start, number_end, room, value_end
 
 _OK = const(0)
 _TOO_BIG = const(-2)
@@ -74,7 +74,7 @@ class Level5(Refusals):
     on_refused = None
 
     def __init__(self, outbox, client_id, *words, **options):
-        from outpost import level5_setup as setup
+        from outpost.mqtt5 import level5_setup as setup
 
         own = setup.take_options(self, options)
         client_id = setup.remembered(client_id, own["id_file"])
@@ -100,7 +100,7 @@ class Level5(Refusals):
         self._given = self.window, self.keep_alive_s, own["is_clean"]
         self.connect_packet = setup.connect(self, client_id, own)
         self._flags_at = setup.start_of(self.connect_packet) + 7
-        unload("outpost.level5_setup")
+        unload("outpost.mqtt5.level5_setup")
 
     # --- Connection ---
 
@@ -224,12 +224,12 @@ class Level5(Refusals):
 
     def _take_id(self, client_id):
         """From now on, use the client id that the server chose."""
-        from outpost.level5_setup import remember, with_id
+        from outpost.mqtt5.level5_setup import remember, with_id
 
         self.connect_packet, self.assigned_id = with_id(self.connect_packet, client_id), client_id
         remember(self.id_file, client_id)
         self._flags_at = number_end(self.connect_packet, 1, 5) + 7
-        unload("outpost.level5_setup")
+        unload("outpost.mqtt5.level5_setup")
 
     # --- Publish ---
 

@@ -24,7 +24,7 @@ from micropython import const
 from outpost.checksum import crc30, is_blank
 from outpost.memory import fill, u32
 
-HAS_GEOMETRY = const(0x40)  # see `sectors.py`
+HAS_GEOMETRY = const(0x40)  # see `ring.py`
 _OK = const(0)
 _BLANK = const(-10)
 _FOREIGN = const(-11)

@@ -1,5 +1,5 @@
 """Helps to construct an outbox: its table of fields, its buffer, the device behind a wrapper.
-Unloaded by mount(); the fields are made in `sectors.py`, `ring.py` and `outbox.py`.
+Unloaded by mount(); the fields are made in `ring.py` and `outbox.py`.
 
 Allocation: the buffer, and 60 names for a moment.
 """

@@ -24,8 +24,8 @@ Must not know why messages are set aside. Allocation: the index, copies of progr
 from micropython import const
 
 from outpost.checksum import crc30
+from outpost.flash.shelf_block import RELEASE, Block, padded, record_of, scan
 from outpost.memory import u32, unload
-from outpost.shelf_block import RELEASE, Block, padded, record_of, scan
 
 _OK = const(0)
 _FULL = const(-1)
@@ -183,8 +183,8 @@ class Shelf:
         self._outbox.aside = len(self._now.held)
         if not self._now.held:
             self._outbox._shelf = None
-            unload("outpost.shelf")
-            unload("outpost.shelf_block")
+            unload("outpost.flash.shelf")
+            unload("outpost.flash.shelf_block")
 
     def _stream(self):
         stream = self._outbox.stream

@@ -10,9 +10,9 @@ In the handler, `property_at(number)` returns where in `buffer` a property of th
 from micropython import const
 
 from outpost import packets
-from outpost.level5_session import Level5
 from outpost.memory import copy
-from outpost.properties import TABLE, check, find, number, number_end, value_end
+from outpost.mqtt5.level5_session import Level5
+from outpost.mqtt5.properties import TABLE, check, find, number, number_end, value_end
 
 _OK = const(0)
 _BAD_TOPIC = const(-6)
@@ -98,12 +98,12 @@ class SubscribingLevel5(Level5):
         """SUBSCRIBE and UNSUBSCRIBE have properties after their packet identifier. A subscription
         identifier applies to all filters of a packet, so a filter that has one is sent alone."""
         if data[0] & 0xDF == 0x82:
-            from outpost.level5_setup import with_properties
             from outpost.memory import unload
+            from outpost.mqtt5.level5_setup import with_properties
 
             self._requested, data = with_properties(self, data[0])
             length = len(data)
-            unload("outpost.level5_setup")
+            unload("outpost.mqtt5.level5_setup")
         self._base._start(self, data, length)
 
     def _on_rest(self, data, at, count):

@@ -31,8 +31,8 @@ Must not know a session's state. Allocation: what it returns, and as much again.
 """
 # pyright: reportAttributeAccessIssue=false
 
-from outpost import properties
-from outpost.properties import OFTEN, PAIR, POSITIVE, TABLE, TEXT, VARIABLE
+from outpost.mqtt5 import properties
+from outpost.mqtt5.properties import OFTEN, PAIR, POSITIVE, TABLE, TEXT, VARIABLE
 from outpost.topics import is_text
 
 _DEFAULTS = {
@@ -94,7 +94,7 @@ def properties_of_publish(own):
     plain = _for_put_publish(found)
     if not own["aliases"]:
         return plain, None
-    from outpost.level5_own_aliases import OwnAliases
+    from outpost.mqtt5.level5_own_aliases import OwnAliases
 
     numbered = _for_put_publish(b"\x23\x00\x01" + found)
     return plain, OwnAliases(own["aliases"], plain, numbered, len(numbered) - len(found) - 1)
@@ -111,7 +111,7 @@ def expiry(session, own):
         return None
     if hasattr(session, "confirmations") or 0x02 in dict(own["publish_properties"]):
         raise ValueError("session: expiry_s is for broker mode, and in place of property 0x02")
-    from outpost.level5_expiry import Expiry
+    from outpost.mqtt5.level5_expiry import Expiry
 
     return Expiry(session, own["expiry_s"], len(constant(own)) - 1)
 
@@ -122,7 +122,7 @@ def inbound(session, most):
         return None
     if hasattr(session, "on_piece"):
         raise ValueError("session: alias_maximum is for messages that come whole")
-    from outpost.level5_aliases import Aliases
+    from outpost.mqtt5.level5_aliases import Aliases
 
     return Aliases(most, len(session.buffer))
 

@@ -8,8 +8,8 @@ formatted. Allocates as needed, and keeps nothing but the outbox's fields.
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
-from outpost.outbox_mount import forget, mount
-from outpost.outbox_settle import MARK, find_marks, mark_at, number_span, program, write_copy
+from outpost.flash.mount import forget, mount
+from outpost.flash.settle import MARK, find_marks, mark_at, number_span, program, write_copy
 
 _OK = const(0)
 _STORAGE = const(-5)
