@@ -108,7 +108,7 @@ SCOPES = (
           folding=_LITTLE),
     Scope("every way", 2, 128, _BASIC),
     Scope("cut starts", 3, 160, ("append large", "off"), program_ways=("nothing", "all", "random"),
-          erase_ways=("nothing", "all"), cuts_mounts=True, folding=Folding(boots=False)),
+          erase_ways=("nothing", "all"), cuts_mounts=True),
     Scope("reads", 2, 128, ("append large", "free first", "load first", "load next", "off")),
     Scope("two sizes", 2, 160, ("append small", "append large", "free first", "off")),
     Scope("notes", 3, 160, ("append large", "free first", "note", "off"),

@@ -256,7 +256,6 @@ class Folding(NamedTuple):
     acks: bool = True  # acknowledgements in records that are not the last
     torn: bool = True  # what is torn at the end of a sector that is not the newest
     numbers: bool = True  # absolute numbers
-    boots: bool = True  # which records of a sector share a boot
 
 
 _BLANK, _DAMAGED, _NEARLY, _INTACT = range(4)
@@ -325,8 +324,7 @@ class Keys:
         outbox = self.ram.outbox
         opens_again = -1 if outbox._has_header else outbox._sector_no
         sector, turn, flash = self._flash(promise, opens_again)
-        knows = outbox._has_header and not self.folding.boots
-        there = self.chip.pieces[outbox._head] if knows else ()
+        there = self.chip.pieces[outbox._head] if outbox._has_header else ()
         ram = self.ram.key(sector, turn), self._boots(there)[-1:]
         return _digest((promised, flash, ram, self._view()))
 
@@ -340,20 +338,24 @@ class Keys:
         """Set the number to which others are relative: the one after the newest in flash. The
         promise may be far behind, if numbers were skipped: it matters as far as the oldest in
         flash."""
-        numbers = [
-            piece.first + (piece.sort == RECORD and piece.kind & 1)
-            for pieces, bad in zip(self.chip.pieces, self.chip.bad, strict=True)
-            for piece in pieces
-            if piece.sort != MARKER and bad is None
+        self._looks = [self._look(block) for block in range(self.chip.blocks)]
+        # What a mount may read. A released message cannot come back when no mount can reach a
+        # record of it.
+        legible = [
+            (piece, bad)
+            for look, bad in zip(self._looks, self.chip.bad, strict=True)
+            for piece, states in look.found
+            if look.header and max(states) >= _NEARLY and piece.sort != MARKER
         ]
-        # A released message cannot come back when no mount can reach a record of it.
+        numbered = [piece for piece, bad in legible if bad is None]
+        numbers = [one.first + (one.sort == RECORD and one.kind & 1) for one in numbered]
         pieces = [piece for pieces in self.chip.pieces for piece in pieces]
         oldest = max((piece.sector for piece in pieces), default=0) - self.chip.blocks - 1
-        self.there = {(one.first, one.payload[:1]) for one in pieces if one.sector >= oldest}
+        self.there = {(one.first, one.payload[:1]) for one, _ in legible if one.sector >= oldest}
         self.base = self.least = 0
         if self.folding.numbers:
             self.base = max(numbers, default=promise.next_seq)
-            self.least = min([*numbers, self.base])
+            self.least = min([*[one.first for one in numbered], self.base])
         found = {self.base, self.least, promise.next_seq, promise.top_seq, *more, *numbers}
         found.update(promise.held, promise.unsaved, promise.maybe)
         for piece in pieces:
@@ -413,7 +415,7 @@ class Keys:
         return attempts.index(data[0]), len(data), data[-1] in (0, 0xFF) and data[-1]
 
     def _flash(self, promise: Any, opens_again: int) -> tuple:
-        blocks = [self._look(block) for block in range(self.chip.blocks)]
+        blocks = self._looks
         headers = [block.header for block in blocks if block.header]
         newest = max((header.sector for header in headers), default=0)
         head = next(
@@ -479,25 +481,27 @@ class Keys:
             return bad, look.form
         age = newest - header.sector
         end = starts.get(header.sector + 1)
+        kept = [(piece.at, states) for piece, states in look.found if piece.sort != RECORD]
         if age > self.chip.blocks + 1 and header.stream == starts.get("stream"):
-            return bad, "old"
+            return bad, "old", kept, look.form
         if age > live and end is not None and end <= least:
-            kept = [(piece.at, states) for piece, states in look.found if piece.sort != RECORD]
             return bad, "released", age, header.stream, kept, look.form
         key: list[Any] = [bad, age if self.folding.numbers else header.sector, header.stream]
         acks_from = self._acks_from(age > live, look.found)
         drops_torn = age > live and end is not None and self.folding.torn
-        following = header.first
+        following, pieces = header.first, []
         for index, (piece, states) in enumerate(look.found):
             is_past = drops_torn and following == end and piece.at
             if not (is_past and (piece.sort == RECORD or max(states) < _NEARLY)):
-                key.append(self._piece(piece, states, index >= acks_from))
+                pieces.append(self._piece(piece, states, index >= acks_from))
             if piece.sort == RECORD and piece.kind & 1 and min(states) == _INTACT:
                 following = piece.first + 1
+        # A copy may have been programmed before the first record, or after it.
+        key += sorted(pieces, key=lambda piece: piece[0])
         # A later torn erase leaves parts of what is folded here, depending on which parts are
         # erased.
-        key.append(look.form if drops_torn else look.strays)
-        if age <= live and not self.folding.boots:
+        key += [look.form, () if drops_torn else look.strays]
+        if age <= live or not self.folding.torn:
             key.append(self._boots([piece for piece, _ in look.found])[:-1])
         return tuple(key)
 

@@ -346,7 +346,8 @@ class Ring:
         if self._failed_block >= 0 and self._failed_block != block:
             self._failed_block = -1
         self._follow_head()
-        if self._cursor_block == block:  # its messages were read and released
+        # The ring has passed the cursor, which would go on here, past the sectors that are held.
+        if self._cursor_block == block or self._cursor_block in self._out:
             self._cursor_seq = -1
         if self.oldest_seq == self.next_seq:
             self._tail = block

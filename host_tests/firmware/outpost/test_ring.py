@@ -4,7 +4,7 @@ block fails, and when erasing ahead has nothing to do.
 
 import unittest
 
-from faulty_flash import ERASE, FaultyFlash, faulty, formatted, publish
+from faulty_flash import ERASE, LENGTH, FaultyFlash, faulty, formatted, publish
 from outpost import status
 
 
@@ -69,6 +69,25 @@ class TestFailures(unittest.TestCase):
             flash.stuck_at = 4096 + at
             self.assertFalse(outbox.erase_ahead())
             self.assertEqual((outbox.left_out, outbox._out), (1, (1,)), at)
+
+    def test_no_message_is_passed_over_from_a_block_that_was_left_out(self):
+        """Nothing is read of the sector between, so the place to read from is still in a block that
+        the ring leaves out. The sector after it is the newest one, not the next."""
+        flash, outbox = formatted(4)
+        publish(outbox, 5)
+        for seq in range(5):
+            outbox.load(seq)
+            outbox.discard(seq)
+        number = outbox.next_seq
+        self.assertEqual((outbox.load(number), outbox._head), (status.EMPTY, 0))
+        while outbox._head != 2:  # records that are no messages fill the sector between
+            self.assertEqual(outbox.append(b"", b"", 0, 2), status.OK)
+        while outbox._head != 3 or 4096 - outbox._offset > LENGTH + 64:
+            publish(outbox)
+        flash.erases_fail = 2
+        publish(outbox)
+        self.assertEqual((outbox._out, outbox._head), ((0,), 1))
+        self.assertEqual((outbox.load(number), outbox.loaded_seq), (status.OK, number))
 
 
 class TestNothingToErase(unittest.TestCase):

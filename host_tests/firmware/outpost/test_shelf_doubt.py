@@ -221,6 +221,21 @@ class TestBadBlock(unittest.TestCase):
             self.assertEqual((outbox.shelf().release(0), outbox.lent), (status.OK, ()))
             self._stays_empty(flash)
 
+    def test_no_message_is_passed_over_when_the_block_read_last_was_lent(self):
+        """The ring says that a shelf is void while the empty one is in the block read last."""
+        flash, outbox = aside(2, 4, Deaf)
+        last = outbox.next_seq - 1
+        self.assertEqual((outbox.load(last + 1), outbox._head), (status.EMPTY, 0))
+        flash.dead = (outbox._shelf._now.block,)
+        self.assertEqual(outbox.shelf().release(0), status.OK)  # in another block
+        while outbox._head == 0:
+            self.assertEqual(outbox.append(b"", b"", 0, 2), status.OK)
+        outbox.discard_through(last)
+        fill(outbox, 2, 40)
+        self.assertEqual(outbox.shelf().release(0), status.OK)
+        for seq in (last + 1, last + 2):
+            self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
+
     def test_a_shelf_after_that_counts(self):
         for is_same_start in (True, False):
             flash, outbox = aside(1, 6, Deaf)
