@@ -1,0 +1,270 @@
+"""What a block of the shelf is found to hold, field by field, from blocks that are made by hand: a
+wrong field costs a message only with a second fault, so no other test would miss it.
+"""
+
+import struct
+import unittest
+
+from faulty_flash import ERASE, faulty, formatted, publish
+from outpost import status
+from outpost.outbox import Outbox
+from outpost.shelf_block import Block, scan
+from test_shelf_faults import crc
+
+AT = 2  # the block
+STREAM = 0x1234567
+NOTHING = 0x3FFFFFFF
+
+
+def padded(record, align):
+    return record + b"\xff" * (-len(record) % align)
+
+
+def message(seq, size=36, kind=0x11, stream=STREAM):
+    """A record, without its CRC."""
+    text = (b"t" + b"%02d" % seq * size)[: size - 16]
+    lengths = len(text[:1]), len(text[1:])
+    return struct.pack("<BBHII", kind, lengths[0], lengths[1], seq, stream) + text
+
+
+def release(seq=NOTHING, stream=0):
+    return struct.pack("<BBHII", 2, 0, 0, seq, stream)
+
+
+class Made:
+    """A block, made record by record."""
+
+    def __init__(self, align=4, began_with=0, before=-1, age=0, number=7, magic=0x534F):
+        log2 = {4: 2, 16: 4, 32: 5, 256: 8}[align]
+        header = struct.pack(
+            "<HBBI8sIIHH", magic, 2, log2, number, b"01234567", began_with, before + 1, age, 9
+        )
+        self.salt, self.align = crc(header), align
+        self.data = padded(header + struct.pack("<I", crc(header)), align)
+        self.at = []  # where each record begins
+
+    def add(self, record, place=None, wrong=0):
+        """wrong: what is turned in its first byte after the lengths."""
+        self.at.append(len(self.data))
+        if place is None:
+            place = len(self.data) >> 4
+        record = bytearray(record + struct.pack("<I", crc(record, self.salt ^ place)))
+        record[4] ^= wrong
+        self.data += padded(bytes(record), self.align)
+        return self
+
+    def found(self, record_bytes=512, block=AT):
+        self.flash, self.outbox = formatted()
+        self.outbox.record_bytes = record_bytes
+        self.flash.put(4096 * block, (self.data + b"\xff" * 4096)[:4096])
+        return scan(self.outbox, block)
+
+
+class TestScan(unittest.TestCase):
+    def test_a_header(self):
+        for align in (4, 16, 32, 256):
+            one = Made(align, 0x102, 0x203, 0x105).found()
+            self.assertEqual((one.block, one.number, one.align), (AT, 7, align))
+            self.assertEqual((one.began_with, one.replaced, one.age), (0x102, 0x203, 5))
+            self.assertEqual((one.offset, one.records), (max(32, align), 0))
+            self.assertEqual((one.held, one.loose, one.torn, one.newest), ([], [], 0, -1))
+        self.assertEqual(Made().found().replaced, -1)
+        self.assertEqual(Made(magic=0x424F).found(), None)
+
+    def test_messages_and_what_confirms_them(self):
+        for align in (4, 16, 32, 256):
+            made = Made(align).add(message(5)).add(release()).add(message(6, 40))
+            one, at = made.found(), made.at
+            places = [offset >> 4 for offset in at]
+            held = [(5, STREAM, at[0], 36, places[0]), (6, STREAM, at[2], 40, places[2])]
+            self.assertEqual(one.held, held, align)
+            self.assertEqual((one.loose, one.newest, one.torn), ([places[2]], places[2], 0))
+            self.assertEqual((one.records, one.offset), (places[2] + 1, len(made.data)))
+            one = made.add(release()).found()
+            self.assertEqual((one.held, one.loose, one.torn), (held, [], 0))
+            self.assertEqual(one.newest, made.at[3] >> 4)
+
+    def test_a_release_of_nothing_confirms_the_record_before_it_alone(self):
+        made = Made().add(message(5)).add(message(6)).add(release())
+        self.assertEqual(made.found().loose, [made.at[0] >> 4])
+        made = Made().add(message(5)).add(release(6, STREAM)).add(release())
+        self.assertEqual(made.found().loose, [made.at[0] >> 4])
+
+    def test_a_release_and_a_newer_record_of_the_same_message(self):
+        for stream, left in ((STREAM, [4, 6]), (STREAM + 1, [4, 5, 6])):
+            made = Made().add(message(4)).add(message(5)).add(message(6)).add(release(5, stream))
+            self.assertEqual([held[0] for held in made.found().held], left)
+            made.data = made.data[: made.at.pop()]
+            held = made.add(message(5, 44, stream=stream)).found().held
+            self.assertEqual([one[0] for one in held], [4, 5, 6] + [5] * (len(left) == 3))
+            self.assertEqual(44 in [one[3] for one in held], True)
+
+    def test_copies_are_numbered_and_need_no_confirmation(self):
+        made = Made(began_with=2).add(message(5), 0).add(message(6), 1)
+        one = made.found()
+        self.assertEqual((one.copies, one.loose, one.records, one.newest), (2, [], 2, 1))
+        self.assertEqual([held[4] for held in one.held], [0, 1])
+        one = made.add(release()).add(message(7)).found()
+        self.assertEqual((one.copies, one.loose), (2, [made.at[3] >> 4]))
+        one = Made(began_with=2).add(message(5), 0).found()
+        self.assertEqual((one.copies, one.records), (1, 1))
+        one = Made(began_with=1).add(message(5), 0).add(message(6), 1).found()  # earlier firmware
+        self.assertEqual((one.copies, one.loose), (1, [1]))
+
+    def test_a_number_that_is_not_next_is_of_an_earlier_use(self):
+        for numbers, count in (((0, 1, 2), 3), ((1,), 0), ((0, 2), 1), ((0, 0), 1)):
+            made = Made()
+            for seq, place in enumerate(numbers):
+                made.add(message(seq), place)
+            self.assertEqual(len(made.found().held), count, numbers)
+
+    def test_after_what_is_torn_two_numbers_may_be_missing(self):
+        for place, count in ((1, 2), (2, 2), (3, 2), (4, 1), (0, 1)):
+            made = Made().add(message(0), 0).add(release(), 1, 1).add(message(1), place)
+            self.assertEqual(len(made.found().held), count, place)
+            made.add(message(2), place + 1).add(message(3), place + 3)
+            self.assertEqual(len(made.found().held), 1 + 2 * (count - 1) + (place == 0), place)
+
+    def test_where_something_torn_ends(self):
+        made = Made().add(message(5)).add(release()).add(release(5, STREAM), None, 1)
+        for record in (message(6), release()):
+            made.add(record)
+            self.assertEqual(made.found().torn, made.at[3])
+        made = Made().add(release(), None, 1).add(message(5)).add(message(6))
+        self.assertEqual((made.found().torn, len(made.found().held)), (made.at[1], 2))
+
+    def test_a_message_that_has_flipped_is_not_torn(self):
+        for align in (4, 32):
+            made = Made(align).add(message(5)).add(message(6, 100), None, 1).add(message(7))
+            one = made.found()
+            self.assertEqual((one.torn, [held[0] for held in one.held]), (0, [5, 7]))
+            made = Made(align).add(message(6, 100), None, 1).add(release(), None, 1).add(message(7))
+            self.assertEqual(made.found().torn, made.at[2])
+        for size in (37, 39, 100):  # its last bytes are less than the alignment
+            made = Made().add(message(5, size), None, 1).add(message(7))
+            self.assertEqual(made.found().torn, 0)
+
+    def test_what_has_no_kind_or_no_length_of_a_message_is_torn(self):
+        for record, is_torn in ((message(6, 36, 0x12), True), (message(6, 16), True),
+                                (message(6, 17), False), (message(6), False)):  # fmt: skip
+            made = Made().add(message(5)).add(record, None, 1).add(message(7))
+            self.assertEqual(made.found().torn, made.at[2] * is_torn)
+
+    def test_what_follows_a_torn_end_goes_behind_the_place_of_the_largest_record(self):
+        for align, record_bytes in ((4, 512), (4, 101), (32, 500)):
+            made = Made(align).add(message(5)).add(message(6), None, 1)
+            one = made.found(record_bytes)
+            after = made.at[1] + -(-record_bytes // align) * align
+            self.assertEqual((one.offset, one.records), (after, (made.at[0] >> 4) + 1), align)
+            # Places are passed until the rest is erased.
+            self.assertEqual(one.torn, made.at[1] + len(padded(b"\0" * 36, align)))
+
+    def test_no_such_place_is_left(self):
+        for rest in (512, 516, 520, 900):
+            made = Made()
+            while 4096 - rest - len(made.data) >= 100:
+                made.add(message(5))
+            last = 4096 - rest - len(made.data)
+            made.add(message(6, last)).add(message(7), None, 1)
+            offset = 4096 - rest + 512
+            self.assertEqual(made.found().offset, min(offset, 4096), rest)
+            made.data = (made.data + b"\xff" * 4096)[:4090] + b"\0" * 6
+            self.assertEqual(made.found().offset, 4096, rest)
+
+    def test_full_to_the_last_byte(self):
+        made = Made()
+        while len(made.data) < 4096 - 100:
+            made.add(message(len(made.at)))
+        made.add(message(999, 4096 - len(made.data)))
+        one = made.found()
+        self.assertEqual((one.offset, one.torn, one.held[-1][0]), (4096, 0, 999))
+        self.assertEqual(len(one.held), len(made.at))
+
+
+class TestWhichCounts(unittest.TestCase):
+    def counts(self, made):
+        old = Made().add(message(4)).add(message(5)).add(release()).found()
+        return made.found().counts_over(old)
+
+    def test_one_that_is_complete_and_confirmed(self):
+        for began_with, seqs, counts in ((2, (5,), False), (1, (5,), False), (1, (6,), True),
+                                         (2, (4, 5), False), (2, (5, 6), True)):  # fmt: skip
+            made = Made(began_with=began_with, before=1)
+            for place, seq in enumerate(seqs):
+                made.add(message(seq), place)
+            self.assertEqual(self.counts(made), counts, seqs)
+            self.assertEqual(self.counts(made.add(release())), began_with == len(seqs), seqs)
+
+    def test_an_empty_one_that_follows_another(self):
+        for before, counts in ((-1, False), (0, True), (1, True)):
+            self.assertEqual(self.counts(Made(before=before)), counts, before)
+            self.assertTrue(self.counts(Made(before=before).add(release())))
+
+
+def fields(one):
+    return (one.block, one.number, one.salt, one.align, one.held, one.offset, one.records,
+            one.newest, one.loose, one.torn, one.began_with, one.copies, one.age)  # fmt: skip
+
+
+class TestWritten(unittest.TestCase):
+    """What is kept of a block in use is what a start finds in it."""
+
+    def same(self, outbox, replaced):
+        now = outbox._shelf._now
+        found = scan(outbox, now.block)
+        self.assertEqual((fields(now), found.replaced), (fields(found), replaced))
+        self.assertTrue(found.records > found.began_with)
+
+    def test_after_each_call(self):
+        for align in (4, 16, 32, 256):
+            flash = faulty(6)
+            outbox = Outbox(flash, 1024, align)
+            assert outbox.format(b"01234567") == status.OK
+            while outbox._after(outbox._head):  # the first block of the shelf is the ring's first
+                publish(outbox)
+                outbox.discard_through(outbox.next_seq - 2)
+            blocks = [-1]
+            for number in range(20):
+                publish(outbox, 1, 300)
+                self.assertEqual(outbox.shelf().put(outbox.next_seq - 1, number & 1), status.OK)
+                outbox.discard_through(outbox.next_seq - 2)
+                if outbox._shelf._now.block != blocks[-1]:
+                    blocks.append(outbox._shelf._now.block)
+                self.same(outbox, blocks[-2])
+                if outbox.aside == 3:
+                    self.assertEqual(outbox.shelf().release(number % 3), status.OK)
+                    self.same(outbox, blocks[-2])
+            self.assertEqual((blocks[1], len(blocks) > 2), (0, True), align)
+
+    def test_copies_are_confirmed_whatever_block_they_come_from(self):
+        for block in range(3):
+            made = Made().add(message(5)).add(message(6)).add(release())
+            old, new = made.found(block=block), Block(3, 8, 0, 4)
+            made.flash.ioctl(ERASE, 3)
+            self.assertTrue(new.begin(made.outbox, old.held, old))
+            found = scan(made.outbox, 3)
+            self.assertEqual((fields(new), found.replaced), (fields(found), block))
+            self.assertEqual((found.copies, found.records > 2), (2, True), block)
+
+    def test_a_record_that_is_not_taken_has_used_up_its_place(self):
+        for fault in ("programs_fail", "programs_lost"):
+            flash, outbox = formatted(6)
+            publish(outbox, 2)
+            outbox.shelf().put(0)
+            now = outbox._shelf._now
+            before, held, errors = now.offset, now.held, outbox.storage_errors
+            setattr(flash, fault, 1)
+            self.assertFalse(now.append(outbox, bytearray(message(9) + bytes(4))))
+            self.assertEqual((now.offset, now.torn), (before + 36, before + 36))
+            self.assertEqual((now.records, now.held), ((before >> 4) + 1, held))
+            self.assertEqual(outbox.storage_errors, errors + 1)
+            self.assertFalse(now.is_sure(held[0]))
+            self.assertTrue(now.append(outbox, bytearray(message(9) + bytes(4))))
+            self.assertEqual((now.torn, now.held[-1][2]), (before + 36, before + 36))
+            self.assertFalse(now.is_sure(now.held[-1]))
+            self.assertTrue(now.confirm(outbox))
+            self.assertTrue(now.is_sure(now.held[-1]))
+
+
+if __name__ == "__main__":
+    unittest.main()
