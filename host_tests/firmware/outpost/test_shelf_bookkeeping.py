@@ -5,7 +5,8 @@ wrong field costs a message only with a second fault, so no other test would mis
 import struct
 import unittest
 
-from faulty_flash import ERASE, faulty, formatted, publish
+from fake_flash import image_of, looking
+from faulty_flash import ERASE, FaultyFlash, faulty, formatted, publish
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.shelf_block import Block, scan
@@ -264,6 +265,85 @@ class TestWritten(unittest.TestCase):
             self.assertFalse(now.is_sure(now.held[-1]))
             self.assertTrue(now.confirm(outbox))
             self.assertTrue(now.is_sure(now.held[-1]))
+
+
+def aside(count=2, blocks=8, kind=FaultyFlash):
+    """(chip, outbox) whose first messages are on the shelf, in block 1."""
+    flash, outbox = formatted(flash=faulty(blocks, kind=kind))
+    publish(outbox, count, 100)
+    for seq in range(count):
+        assert outbox.shelf().put(seq) == status.OK
+    return flash, outbox
+
+
+def moved(outbox):
+    """The shelf goes on in another block: its messages, and one more. Returns both blocks."""
+    old = outbox._shelf._now.block
+    while outbox._shelf._now.block == old:
+        now = outbox._shelf._now
+        while now.offset + 600 < 4096:
+            assert now.confirm(outbox)
+        publish(outbox)
+        assert outbox.shelf().put(outbox.next_seq - 1) == status.OK
+    return old, outbox._shelf._now.block
+
+
+class TestFound(unittest.TestCase):
+    def test_a_block_whose_erase_was_cut_is_not_taken_for_a_bad_one(self):
+        flash, outbox = aside()
+        for _ in range(20):  # there are sectors on both sides of it
+            publish(outbox)
+            outbox.discard_through(outbox.next_seq - 2)
+        old, now = moved(outbox)
+        self.assertTrue(old < outbox._head and outbox.left_out == 0)
+        flash.put(4096 * old, bytes(40))
+        again = Outbox(flash)
+        self.assertEqual(again.mount(), status.OK)
+        self.assertEqual((again.left_out, set(again.lent)), (0, {old, now}))
+        self.assertEqual((again.shelf().tidy(), again.lent, again._out), (0, (now,), (now,)))
+
+    def test_only_a_message_that_the_ring_has_is_confirmed_again(self):
+        for oldest, released, in_ring in ((0, (), True), (2, (), True), (2, (3,), True),
+                                          (3, (5,), True), (2, (4,), False), (4, (), True),
+                                          (4, (5,), True), (5, (), False), (3, (4,), False),
+                                          (7, (), False)):  # fmt: skip
+            flash, outbox = formatted(8)
+            publish(outbox, 8, 100)
+            outbox.shelf().put(1)
+            outbox.shelf().put(4)
+            now = outbox._shelf._now
+            flash.put(4096 * now.block + now.offset - 16, b"\xff" * 16)  # its confirmation
+            outbox.discard_through(oldest - 1)
+            for seq in released:
+                self.assertTrue(outbox.discard(seq))
+            outbox.save_state()
+            again = looking(Outbox)(flash)
+            self.assertEqual((again.mount(), again.aside), (status.OK, 2))
+            found = again._shelf._now
+            self.assertEqual(found.offset > now.offset, in_ring, (oldest, released))
+            self.assertEqual(again.shelf().has(4), in_ring)
+            self.assertEqual([held[0] for held in found.held], [1, 4])
+
+    def test_a_number_that_the_ring_has_not_given_is_in_no_doubt(self):
+        _, outbox = aside()
+        shelf = outbox.shelf()
+        shelf._now.loose = [99]
+        for seq, is_in_doubt in ((0, True), (1, True), (2, False), (3, False)):
+            held = seq, crc(b"01234567"), 32, 36, 99
+            self.assertEqual(shelf._is_in_doubt(held), is_in_doubt, seq)
+
+    def test_a_release_erases_nothing_while_an_older_block_is_there(self):
+        flash, outbox = aside()
+        old = outbox._shelf._now.block
+        kept = image_of(flash)[4096 * old : 4096 * old + 4096]
+        moved(outbox)
+        flash.put(4096 * old, kept)
+        outbox = Outbox(flash)
+        self.assertEqual((outbox.mount(), len(outbox.lent)), (status.OK, 2))
+        erases, now = flash.erases, outbox.shelf()._now.block
+        self.assertEqual((outbox.shelf().release(0), flash.erases), (status.OK, erases))
+        self.assertEqual(outbox.shelf()._now.block, now)
+        self.assertEqual((outbox.shelf().tidy(), outbox._out), (status.OK, (now,)))
 
 
 if __name__ == "__main__":
