@@ -346,5 +346,101 @@ class TestFound(unittest.TestCase):
         self.assertEqual((outbox.shelf().tidy(), outbox._out), (status.OK, (now,)))
 
 
+class TestCalls(unittest.TestCase):
+    def test_a_read_that_fails_is_counted_and_leaves_all_as_it_was(self):
+        flash, outbox = aside()
+        shelf = outbox.shelf()
+        shelf._now.loose = [shelf._now.held[1][4]]  # as after a cut before its confirmation
+        before, errors = fields(shelf._now), outbox.storage_errors
+        flash.reads_fail = 1
+        self.assertEqual((shelf.settle(), outbox.storage_errors), (status.STORAGE, errors + 1))
+        self.assertEqual((fields(shelf._now), outbox.aside, outbox._busy), (before, 2, False))
+        self.assertEqual((shelf.settle(), outbox.storage_errors), (status.OK, errors + 1))
+        self.assertTrue(shelf.has(1))
+
+    def in_doubt(self, align=4):
+        """(outbox, its shelf, what is kept of the block); message 1 is not confirmed."""
+        outbox = Outbox(faulty(8), 512, align)
+        assert outbox.format(b"01234567") == status.OK
+        publish(outbox, 3, 100)
+        for seq in (0, 1):
+            assert outbox.shelf().put(seq) == status.OK
+        now = outbox._shelf._now
+        now.loose = [now.held[1][4]]
+        return outbox, outbox.shelf(), now
+
+    def test_a_message_in_doubt_is_copied_before_a_later_record(self):
+        for call in ("put", "release"):
+            for align in (4, 256):
+                outbox, shelf, now = self.in_doubt(align)
+                offset = now.offset
+                self.assertEqual(shelf.put(2) if call == "put" else shelf.release(0), status.OK)
+                self.assertEqual(shelf._now, now)
+                places = {held[0]: held[2] for held in now.held}
+                self.assertEqual((places[1], shelf.has(1)), (offset, True), call)
+
+    def test_it_is_copied_in_its_block_while_that_has_room_for_all_releases(self):
+        for more in (0, 4):
+            outbox, shelf, now = self.in_doubt()
+            now.offset = 4096 - 120 - 4 * 16 + more
+            self.assertEqual((shelf.settle(), shelf._now == now), (status.OK, not more))
+            self.assertTrue(shelf.has(1) and outbox.aside == 2)
+
+
+def full(sizes, blocks=4, block=1):
+    """(chip, outbox): a shelf in this block has messages of these sizes, and so has the ring."""
+    flash = faulty(blocks)
+    outbox = Outbox(flash, 1024)
+    assert outbox.format(b"01234567") == status.OK
+    while outbox._after(outbox._head) != block:
+        publish(outbox)
+        outbox.discard_through(outbox.next_seq - 2)
+    outbox.discard_through(outbox.next_seq - 1)
+    publish(outbox, len(sizes), 20)
+    made = Made()
+    for number, size in enumerate(sizes):
+        made.add(message(outbox.oldest_seq + number, size, stream=crc(b"01234567")))
+    flash.put(4096 * block, (made.data + b"\xff" * 4096)[:4096])
+    outbox.lent = outbox._out = (block,)
+    outbox._ready = -1
+    outbox.shelf()._now.loose = []
+    return flash, outbox
+
+
+class TestRoom(unittest.TestCase):
+    """A block that replaces another may be full with what it begins with, and its confirmation; and
+    the head alone may be left in the ring."""
+
+    def moves(self, outbox, call, answer=status.OK):
+        self.assertEqual(call(outbox.shelf()), answer)
+        is_moved = answer == status.OK
+        self.assertEqual(outbox.shelf()._now.block == outbox._after(outbox._head), False)
+        self.assertEqual(outbox.lent == (), is_moved)
+        return outbox.shelf()._now
+
+    def test_for_messages_in_doubt(self):
+        for blocks, block in ((3, 1), (4, 1), (4, 0)):
+            for more, answer in ((0, status.OK), (4, status.FULL)):
+                for is_refused in (False, True):
+                    flash, outbox = full([1012] * 3 + [1012 + more], blocks, block)
+                    now = outbox.shelf()._now
+                    now.loose = [now.held[3][4]]
+                    if is_refused:
+                        now.offset, flash.programs_lost = 1000, 1
+                    now = self.moves(outbox, lambda shelf: shelf._settle(None), answer)
+                    self.assertEqual(len(now.held), 4)
+
+    def test_for_the_rest_after_a_release(self):
+        for blocks in (3, 4):
+            _, outbox = full([1012, 16, 1012, 1012, 1012], blocks)
+            now = self.moves(outbox, lambda shelf: shelf.release(1))
+            self.assertEqual((now.offset, [held[0] for held in now.held]), (4096, [0, 2, 3, 4]))
+            self.assertEqual(len(on_flash(outbox)), 4)
+
+
+def on_flash(outbox):
+    return scan(outbox, outbox._shelf._now.block).held
+
+
 if __name__ == "__main__":
     unittest.main()
