@@ -10,6 +10,8 @@ from faulty_flash import ERASE, FaultyFlash, faulty, formatted, publish
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.shelf_block import Block, scan
+from outpost.state_note import NotedOutbox
+from test_shelf_doubt import Deaf
 from test_shelf_faults import crc
 
 AT = 2  # the block
@@ -372,7 +374,7 @@ class TestCalls(unittest.TestCase):
     def test_a_message_in_doubt_is_copied_before_a_later_record(self):
         for call in ("put", "release"):
             for align in (4, 256):
-                outbox, shelf, now = self.in_doubt(align)
+                _, shelf, now = self.in_doubt(align)
                 offset = now.offset
                 self.assertEqual(shelf.put(2) if call == "put" else shelf.release(0), status.OK)
                 self.assertEqual(shelf._now, now)
@@ -436,6 +438,76 @@ class TestRoom(unittest.TestCase):
             now = self.moves(outbox, lambda shelf: shelf.release(1))
             self.assertEqual((now.offset, [held[0] for held in now.held]), (4096, [0, 2, 3, 4]))
             self.assertEqual(len(on_flash(outbox)), 4)
+
+
+class TestEmpty(unittest.TestCase):
+    def test_one_that_stays_in_a_full_ring_is_known_to_be_lent(self):
+        """The block before it takes no erase, and the ring has no room to say that it is void."""
+        flash, outbox = aside(1, 5, Deaf)
+        own = outbox._shelf._now.block
+        while outbox._after(outbox._after(outbox._head)) != outbox._tail:
+            publish(outbox)
+        flash.dead = (own,)
+        self.assertEqual((outbox.shelf().release(0), outbox.aside), (status.OK, 0))
+        self.assertTrue(len(outbox.lent) == 1 and own not in outbox.lent)
+        self.assertEqual(set(outbox._out), {own, *outbox.lent})
+
+    def test_in_a_ring_of_three_a_bad_block_is_left_out_wherever_the_head_is(self):
+        flash, outbox = aside(1, 3, Deaf)
+        own = outbox._shelf._now.block
+        while outbox._head != 2:
+            publish(outbox)
+            outbox.discard_through(outbox.next_seq - 2)
+        outbox.discard_through(outbox.next_seq - 1)
+        flash.dead = (own,)
+        self.assertEqual((outbox.shelf().release(0), outbox.left_out), (status.OK, 1))
+        self.assertEqual((outbox._out, outbox._is_worn_out), ((own,), False))
+
+
+class TestVoid(unittest.TestCase):
+    """A block of the shelf takes no erase: the ring begins a sector that says so."""
+
+    def test_the_state_note_goes_on(self):
+        flash = faulty(6, kind=Deaf)
+        outbox = formatted(flash=flash, outbox_class=NotedOutbox)[1]
+        publish(outbox, 2)
+        self.assertEqual(outbox.set_note(b"a note", 6), status.OK)
+        self.assertEqual(outbox.shelf().put(0), status.OK)
+        flash.dead = (outbox._shelf._now.block,)
+        head = outbox._head
+        self.assertEqual(outbox.shelf().release(0), status.OK)
+        self.assertNotEqual(outbox._head, head)
+        outbox = NotedOutbox(flash)
+        self.assertEqual((outbox.mount(), outbox.note_length), (status.OK, 6))
+        self.assertEqual(bytes(outbox.note[:6]), b"a note")
+
+    def test_a_driver_that_calls_the_outbox_finds_it_busy(self):
+        flash, outbox = aside(1, 6, Deaf)
+        flash.dead = (outbox._shelf._now.block,)
+        erase, answers = flash.ioctl, []
+
+        def calling(op, block):
+            if op == ERASE:
+                answers.append(outbox.append(b"t", b"", 0))
+            return erase(op, block)
+
+        flash.ioctl = calling
+        self.assertEqual(outbox.shelf().release(0), status.OK)
+        self.assertTrue(len(answers) > 3 and set(answers) == {status.BUSY})
+
+    def test_the_head_is_made_sure_of_first(self):
+        flash, outbox = aside(1, 6, Deaf)
+        own, head = outbox._shelf._now.block, outbox._head
+        while outbox._head == head:
+            publish(outbox)
+            outbox.discard_through(outbox.next_seq - 3)
+        outbox = looking(Outbox)(flash)
+        self.assertEqual((outbox.mount(), outbox._doubt), (status.OK, 2))
+        head, flash.dead = outbox._head, (own,)
+        self.assertEqual(outbox.shelf().release(0), status.OK)
+        self.assertNotEqual(outbox._head, head)
+        sector = image_of(flash)[4096 * head : 4096 * head + 4096]
+        self.assertEqual(sector[-32:], sector[:32])  # else it may be gone, and the ring without one
 
 
 def on_flash(outbox):
