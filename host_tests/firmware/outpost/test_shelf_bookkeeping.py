@@ -12,7 +12,7 @@ from outpost.outbox import Outbox
 from outpost.shelf_block import Block, scan
 from outpost.state_note import NotedOutbox
 from test_shelf_doubt import Deaf
-from test_shelf_faults import crc
+from test_shelf_faults import Dying, crc
 
 AT = 2  # the block
 STREAM = 0x1234567
@@ -508,6 +508,25 @@ class TestVoid(unittest.TestCase):
         self.assertNotEqual(outbox._head, head)
         sector = image_of(flash)[4096 * head : 4096 * head + 4096]
         self.assertEqual(sector[-32:], sector[:32])  # else it may be gone, and the ring without one
+
+    def test_only_for_a_block_that_has_a_shelf(self):
+        flash, outbox = formatted(flash=faulty(4, kind=Deaf))
+        while flash.block_erases[3] < 2 or outbox._head:  # the next block has an old sector
+            publish(outbox)
+            outbox.discard_through(outbox.next_seq - 2)
+        flash.dead = (1,)
+        self.assertEqual(outbox.shelf().put(outbox.next_seq - 1), status.OK)
+        self.assertEqual((outbox._out, outbox.lent, outbox.left_out), ((1, 2), (), 1))
+        head = outbox._head
+        self.assertEqual((outbox.shelf().release(0), outbox._head), (status.OK, head))
+
+    def test_messages_go_on_leaving_the_block_that_replaced_it(self):
+        flash, outbox = aside(3, 8, Dying)
+        flash.dead = (outbox._shelf._now.block,)
+        _, now = moved(outbox)
+        erases = flash.erases
+        self.assertEqual(outbox.shelf().release(0), status.OK)
+        self.assertEqual((outbox._shelf._now.block, flash.erases), (now, erases))
 
 
 def on_flash(outbox):
