@@ -80,6 +80,74 @@ class TestCopy(unittest.TestCase):
             self.assertTrue(last <= at, align)
 
 
+class TestHeader(unittest.TestCase):
+    def setUp(self):
+        self.flash, self.outbox = formatted()
+        publish(self.outbox)
+        self.flash.put(4064, b"\xff" * 32)  # no copy of the header
+        self.header = image_of(self.flash)[:HEADER]
+
+    def is_header(self, header, magic=0x424F):
+        self.outbox.buffer[:HEADER] = header
+        return self.outbox._is_header(magic)
+
+    def signed(self, header, top=None):
+        """With its CRC, whose highest byte is `top`."""
+        header = bytearray(header)
+        for number in range(2000):
+            header[16:18] = number.to_bytes(2, "little")
+            crc = crc30(0, header, 0, 28)
+            if top in (None, crc >> 24):
+                break
+        header[28:32] = crc.to_bytes(4, "little")
+        return header
+
+    def test_the_two_highest_bits_of_its_crc_are_0(self):
+        for top in (0, 1, 0x20, 0x3E, 0x3F):
+            header = self.signed(self.header, top)
+            self.assertEqual((header[31], self.is_header(header)), (top, True))
+            for more in (0x40, 0x80, 0xC0):
+                header[31] = top | more
+                self.assertFalse(self.is_header(header), (top, more))
+
+    def test_of_another_magic_it_is_none(self):
+        header = self.signed(b"OS" + self.header[2:])
+        self.assertEqual((self.is_header(header), self.is_header(header, 0x534F)), (False, True))
+        for at in (24, 25, 29, 30):
+            changed = bytearray(self.header)
+            changed[at] = 0xF0
+            self.assertFalse(self.is_header(changed))
+        changed[25] = 0xFF
+        self.assertTrue(self.is_header(self.signed(changed)))
+
+    def test_any_one_bit_of_it_is_mended_without_a_copy(self):
+        for bit in range(0, 8 * HEADER, 3):  # 0 and 255 as well
+            at = bit >> 3
+            self.flash.put(at, bytes((self.header[at] ^ 1 << (bit & 7),)))
+            outbox = looking(Outbox)(self.flash)
+            self.assertEqual((outbox.mount(), outbox.mended, outbox.next_seq), (status.OK, 1, 1))
+            self.assertTrue(outbox._load_header(0))
+            self.assertEqual(bytes(outbox.buffer[:HEADER]), self.header, bit)
+            self.flash.put(at, self.header[at : at + 1])
+
+    def test_two_bits_are_not(self):
+        for bits in ((0, 1), (3, 14), (7, 100), (30, 31), (40, 255), (254, 255)):
+            header = bytearray(self.header)
+            for bit in bits:
+                header[bit >> 3] ^= 1 << (bit & 7)
+            self.flash.put(0, header)
+            self.assertFalse(self.outbox._load_header(0), bits)
+
+    def test_erases_are_counted_one_by_one(self):
+        flash = faulty(4)
+        outbox = Outbox(flash)
+        outbox.format(b"01234567")
+        for _ in range(80):
+            publish(outbox)
+            outbox.discard_through(outbox.next_seq - 2)
+        self.assertEqual((outbox.erases, outbox.erases > 4), (flash.erases, True))
+
+
 class TestReleases(unittest.TestCase):
     def test_one_released_after_one_that_is_lost_is_not_shown(self):
         flash, outbox = formatted()
