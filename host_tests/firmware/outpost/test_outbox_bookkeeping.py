@@ -148,6 +148,107 @@ class TestHeader(unittest.TestCase):
         self.assertEqual((outbox.erases, outbox.erases > 4), (flash.erases, True))
 
 
+class TestRecord(unittest.TestCase):
+    def test_the_two_highest_bits_of_its_crc_are_0(self):
+        outbox = formatted()[1]
+        for wanted in (0, 1, 0x3E, 0x3F):
+            for number in range(2000):
+                record = bytes((0x11, 1, 3, 0)) + bytes(8) + b"t" + b"%03d" % (number % 1000)
+                crc = crc30(number, record, 0, 16)
+                if crc >> 24 == wanted:
+                    break
+            outbox.buffer[:20] = record + crc.to_bytes(4, "little")
+            for filled in (20, 24, 768):
+                outbox._filled = filled
+                self.assertTrue(outbox._fits(0, number))
+                self.assertEqual(outbox._record_size, 20)
+                self.assertFalse(outbox._fits(0, number + 1))
+            outbox._filled = 19
+            self.assertFalse(outbox._fits(0, number))
+            outbox._filled = 20
+            for more in (0x40, 0x80):
+                outbox.buffer[19] = wanted | more
+                self.assertFalse(outbox._fits(0, number), (wanted, more))
+
+    def test_one_that_ends_with_its_block_is_read(self):
+        for align, most in ((4, 4064), (64, 4032), (256, 3840)):
+            flash = faulty(3)
+            outbox = Outbox(flash, most, align)
+            outbox.format(b"01234567")
+            publish(outbox, 2, most - 17)
+            again = looking(Outbox)(flash, most, align)
+            self.assertEqual((again.mount(), again.next_seq, again.damaged), (status.OK, 2, 0))
+            for seq in (0, 1):
+                self.assertEqual((again.load(seq), again.loaded_seq), (status.OK, seq))
+                self.assertEqual(loaded(again), payload_of(seq, most - 17))
+
+
+class TestNextRecord(unittest.TestCase):
+    """The cursor at records that are made by hand."""
+
+    def made(self, between, lost, align=4):
+        """Message 0, something else, and message 1 + lost."""
+        flash = faulty(3)
+        outbox = Outbox(flash, 512, align)
+        outbox.format(b"01234567")
+        self.start = at = max(HEADER, align)
+        flash.put(0, b"\xff" * 4096)
+        for seq in (0, 1 + lost):
+            record = bytes((0x11, 1, 3, 0)) + bytes(8) + b"t" + b"%03d" % seq
+            crc = crc30(outbox._salt ^ seq, record, 0, 16)
+            flash.put(at, record + crc.to_bytes(4, "little"))
+            at += -(-20 // align) * align
+            if not seq:
+                flash.put(at, between)
+                at += len(between)
+        self.after = at
+        outbox._cursor_block, outbox._cursor_offset, outbox._cursor_seq = 0, self.start, 0
+        outbox._cursor_salt, outbox._cursor_end = outbox._salt, -1
+        return outbox
+
+    def found(self, outbox):
+        """[(number after it, offset after it), ...]"""
+        found = []
+        while outbox._next_record() >= 0:
+            found.append((outbox._cursor_seq, outbox._cursor_offset))
+        return found
+
+    def test_behind_damage_up_to_seven_numbers_may_be_missing(self):
+        for align in (4, 32, 256):
+            for between in (b"\0" * 256, b"\xff" * 256, b"\xff" * 512 + b"\x11" * 256):
+                for lost in (0, 1, 6, 7, 8, 9):
+                    outbox = self.made(between, lost, align)
+                    wanted = [(1, self.start + -(-20 // align) * align)]
+                    if lost < 8:
+                        wanted.append((2 + lost, self.after))
+                    self.assertEqual(self.found(outbox), wanted, (align, between[:1], lost))
+
+    def test_without_damage_none_may_be(self):
+        for lost in (0, 1, 2):
+            outbox = self.made(b"", lost)
+            self.assertEqual(len(self.found(outbox)), 2 - (lost > 0), lost)
+
+    def test_none_from_the_end_on(self):
+        for end, count in ((0, 0), (1, 1), (3, 1), (4, 2), (9, 2)):
+            outbox = self.made(b"\0" * 64, 2)
+            outbox._cursor_end = end
+            self.assertEqual(len(self.found(outbox)), count, end)
+
+    def test_where_the_next_one_may_begin(self):
+        outbox = formatted()[1]
+        for align in (4, 16, 64):
+            outbox._align = align
+            for filled in (256, 512):
+                outbox._filled = filled
+                for used in (0, 64, 128, filled - 64, filled):
+                    outbox.buffer[:filled] = b"\xff" * filled
+                    if used < filled:
+                        outbox.buffer[used] = 1
+                    for at in (0, 64, 128):
+                        if at <= used:
+                            self.assertEqual(outbox._count_erased(at), used - at, (align, used))
+
+
 class TestReleases(unittest.TestCase):
     def test_one_released_after_one_that_is_lost_is_not_shown(self):
         flash, outbox = formatted()
