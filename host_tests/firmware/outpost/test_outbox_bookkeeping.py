@@ -138,6 +138,12 @@ class TestHeader(unittest.TestCase):
             self.flash.put(0, header)
             self.assertFalse(self.outbox._load_header(0), bits)
 
+    def test_it_says_the_alignment(self):
+        for log2 in range(2, 9):
+            flash = faulty(3)
+            outbox = Outbox(flash, 512, 1 << log2)
+            self.assertEqual((outbox.format(b"01234567"), image_of(flash)[3]), (status.OK, log2))
+
     def test_erases_are_counted_one_by_one(self):
         flash = faulty(4)
         outbox = Outbox(flash)
@@ -181,6 +187,35 @@ class TestRecord(unittest.TestCase):
             for seq in (0, 1):
                 self.assertEqual((again.load(seq), again.loaded_seq), (status.OK, seq))
                 self.assertEqual(loaded(again), payload_of(seq, most - 17))
+
+
+class TestWritten(unittest.TestCase):
+    def test_what_was_just_stored_is_loaded_without_a_read(self):
+        flash, outbox = formatted()
+        for number, flags in enumerate((0x10, 0x20, 0x50, 0x60)):
+            topic, payload = b"t" * (number + 1), payload_of(number, 200 + number)
+            self.assertEqual(outbox.append(topic, payload, len(payload), flags), status.OK)
+            flash.reads_fail = 1
+            self.assertEqual((outbox.load(number), outbox.loaded_seq), (status.OK, number))
+            flash.reads_fail = 0
+            self.assertEqual((outbox.flags, outbox.topic_length), (flags, number + 1))
+            self.assertEqual(loaded(outbox), payload)
+
+    def test_after_another_record_the_buffer_has_no_message(self):
+        for fault in ("", "programs_fail", "programs_lost"):
+            flash, outbox = formatted()
+            publish(outbox, 3)
+            outbox.discard(0)
+            if fault:
+                setattr(flash, fault, 9)
+                outbox.append(b"t", b"x" * 300, 300)
+                setattr(flash, fault, 0)
+            else:
+                self.assertEqual(outbox.save_state(), status.OK)
+            self.assertEqual(outbox.loaded_seq, -1)
+            for seq in (1, 2):
+                self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
+                self.assertEqual(loaded(outbox), payload_of(seq))
 
 
 class TestNextRecord(unittest.TestCase):
