@@ -190,6 +190,17 @@ class TestRecord(unittest.TestCase):
 
 
 class TestWritten(unittest.TestCase):
+    def test_each_record_has_the_count_of_its_boot(self):
+        flash, outbox = formatted()
+        first = outbox.boot
+        for boot in range(first, first + 3):
+            at = outbox._offset
+            publish(outbox)
+            record = image_of(flash)[at : at + 12]
+            self.assertEqual((outbox.boot, int.from_bytes(record[10:], "little")), (boot, boot))
+            outbox = looking(Outbox)(flash)
+            self.assertEqual(outbox.mount(), status.OK)
+
     def test_what_was_just_stored_is_loaded_without_a_read(self):
         flash, outbox = formatted()
         for number, flags in enumerate((0x10, 0x20, 0x50, 0x60)):
