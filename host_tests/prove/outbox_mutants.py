@@ -15,12 +15,12 @@ from prove_outbox import explorer
 MODULES = outbox_real.modules()
 TESTS = (
     "test_outbox", "test_outbox_contract", "test_outbox_format", "test_policies",
-    "test_policies_faults", "test_state_note", "test_shelf", "test_shelf_faults", "test_ring",
-    "test_sectors", "test_outbox_reads", "test_outbox_mount", "test_outbox_settle",
-    "test_outbox_bad_images", "test_outbox_faults", "test_outbox_power_loss",
-    "test_outbox_bookkeeping", "test_outbox_format_1", "test_outbox_wear", "test_exactly_once",
-    "test_series", "test_series_bits", "test_series_bounds", "test_series_record",
-    "test_series_gather", "test_series_outbox", "test_series_power_loss",
+    "test_policies_faults", "test_state_note", "test_shelf", "test_shelf_doubt",
+    "test_shelf_faults", "test_shelf_bookkeeping", "test_ring", "test_sectors", "test_outbox_reads",
+    "test_outbox_mount", "test_outbox_settle", "test_outbox_bad_images", "test_outbox_faults",
+    "test_outbox_power_loss", "test_outbox_bookkeeping", "test_outbox_format_1", "test_outbox_wear",
+    "test_exactly_once", "test_series", "test_series_bits", "test_series_bounds",
+    "test_series_record", "test_series_gather", "test_series_outbox", "test_series_power_loss",
 )  # fmt: skip
 _STATES = 300
 _CPU_S = 20  # a scope: without a mutant it takes 2

@@ -81,6 +81,221 @@ class TestCopy(unittest.TestCase):
             self.assertTrue(last <= at, align)
 
 
+class TestHeader(unittest.TestCase):
+    def setUp(self):
+        self.flash, self.outbox = formatted()
+        publish(self.outbox)
+        self.flash.put(4064, b"\xff" * 32)  # no copy of the header
+        self.header = image_of(self.flash)[:HEADER]
+
+    def is_header(self, header, magic=0x424F):
+        self.outbox.buffer[:HEADER] = header
+        return self.outbox._is_header(magic)
+
+    def signed(self, header, top=None):
+        """With its CRC, whose highest byte is `top`."""
+        header = bytearray(header)
+        for number in range(2000):
+            header[16:18] = number.to_bytes(2, "little")
+            crc = crc30(0, header, 0, 28)
+            if top in (None, crc >> 24):
+                break
+        header[28:32] = crc.to_bytes(4, "little")
+        return header
+
+    def test_the_two_highest_bits_of_its_crc_are_0(self):
+        for top in (0, 1, 0x20, 0x3E, 0x3F):
+            header = self.signed(self.header, top)
+            self.assertEqual((header[31], self.is_header(header)), (top, True))
+            for more in (0x40, 0x80, 0xC0):
+                header[31] = top | more
+                self.assertFalse(self.is_header(header), (top, more))
+
+    def test_of_another_magic_it_is_none(self):
+        header = self.signed(b"OS" + self.header[2:])
+        self.assertEqual((self.is_header(header), self.is_header(header, 0x534F)), (False, True))
+        for at in (24, 25, 29, 30):
+            changed = bytearray(self.header)
+            changed[at] = 0xF0
+            self.assertFalse(self.is_header(changed))
+        changed[25] = 0xFF
+        self.assertTrue(self.is_header(self.signed(changed)))
+
+    def test_any_one_bit_of_it_is_mended_without_a_copy(self):
+        for bit in range(0, 8 * HEADER, 3):  # 0 and 255 as well
+            at = bit >> 3
+            self.flash.put(at, bytes((self.header[at] ^ 1 << (bit & 7),)))
+            outbox = looking(Outbox)(self.flash)
+            self.assertEqual((outbox.mount(), outbox.mended, outbox.next_seq), (status.OK, 1, 1))
+            self.assertTrue(outbox._load_header(0))
+            self.assertEqual(bytes(outbox.buffer[:HEADER]), self.header, bit)
+            self.flash.put(at, self.header[at : at + 1])
+
+    def test_two_bits_are_not(self):
+        for bits in ((0, 1), (3, 14), (7, 100), (30, 31), (40, 255), (254, 255)):
+            header = bytearray(self.header)
+            for bit in bits:
+                header[bit >> 3] ^= 1 << (bit & 7)
+            self.flash.put(0, header)
+            self.assertFalse(self.outbox._load_header(0), bits)
+
+    def test_it_says_the_alignment(self):
+        for log2 in range(2, 9):
+            flash = faulty(3)
+            outbox = Outbox(flash, 512, 1 << log2)
+            self.assertEqual((outbox.format(b"01234567"), image_of(flash)[3]), (status.OK, log2))
+
+    def test_erases_are_counted_one_by_one(self):
+        flash = faulty(4)
+        outbox = Outbox(flash)
+        outbox.format(b"01234567")
+        for _ in range(80):
+            publish(outbox)
+            outbox.discard_through(outbox.next_seq - 2)
+        self.assertEqual((outbox.erases, outbox.erases > 4), (flash.erases, True))
+
+
+class TestRecord(unittest.TestCase):
+    def test_the_two_highest_bits_of_its_crc_are_0(self):
+        outbox = formatted()[1]
+        for wanted in (0, 1, 0x3E, 0x3F):
+            for number in range(2000):
+                record = bytes((0x11, 1, 3, 0)) + bytes(8) + b"t" + b"%03d" % (number % 1000)
+                crc = crc30(number, record, 0, 16)
+                if crc >> 24 == wanted:
+                    break
+            outbox.buffer[:20] = record + crc.to_bytes(4, "little")
+            for filled in (20, 24, 768):
+                outbox._filled = filled
+                self.assertTrue(outbox._fits(0, number))
+                self.assertEqual(outbox._record_size, 20)
+                self.assertFalse(outbox._fits(0, number + 1))
+            outbox._filled = 19
+            self.assertFalse(outbox._fits(0, number))
+            outbox._filled = 20
+            for more in (0x40, 0x80):
+                outbox.buffer[19] = wanted | more
+                self.assertFalse(outbox._fits(0, number), (wanted, more))
+
+    def test_one_that_ends_with_its_block_is_read(self):
+        for align, most in ((4, 4064), (64, 4032), (256, 3840)):
+            flash = faulty(3)
+            outbox = Outbox(flash, most, align)
+            outbox.format(b"01234567")
+            publish(outbox, 2, most - 17)
+            again = looking(Outbox)(flash, most, align)
+            self.assertEqual((again.mount(), again.next_seq, again.damaged), (status.OK, 2, 0))
+            for seq in (0, 1):
+                self.assertEqual((again.load(seq), again.loaded_seq), (status.OK, seq))
+                self.assertEqual(loaded(again), payload_of(seq, most - 17))
+
+
+class TestWritten(unittest.TestCase):
+    def test_each_record_has_the_count_of_its_boot(self):
+        flash, outbox = formatted()
+        first = outbox.boot
+        for boot in range(first, first + 3):
+            at = outbox._offset
+            publish(outbox)
+            record = image_of(flash)[at : at + 12]
+            self.assertEqual((outbox.boot, int.from_bytes(record[10:], "little")), (boot, boot))
+            outbox = looking(Outbox)(flash)
+            self.assertEqual(outbox.mount(), status.OK)
+
+    def test_what_was_just_stored_is_loaded_without_a_read(self):
+        flash, outbox = formatted()
+        for number, flags in enumerate((0x10, 0x20, 0x50, 0x60)):
+            topic, payload = b"t" * (number + 1), payload_of(number, 200 + number)
+            self.assertEqual(outbox.append(topic, payload, len(payload), flags), status.OK)
+            flash.reads_fail = 1
+            self.assertEqual((outbox.load(number), outbox.loaded_seq), (status.OK, number))
+            flash.reads_fail = 0
+            self.assertEqual((outbox.flags, outbox.topic_length), (flags, number + 1))
+            self.assertEqual(loaded(outbox), payload)
+
+    def test_after_another_record_the_buffer_has_no_message(self):
+        for fault in ("", "programs_fail", "programs_lost"):
+            flash, outbox = formatted()
+            publish(outbox, 3)
+            outbox.discard(0)
+            if fault:
+                setattr(flash, fault, 9)
+                outbox.append(b"t", b"x" * 300, 300)
+                setattr(flash, fault, 0)
+            else:
+                self.assertEqual(outbox.save_state(), status.OK)
+            self.assertEqual(outbox.loaded_seq, -1)
+            for seq in (1, 2):
+                self.assertEqual((outbox.load(seq), outbox.loaded_seq), (status.OK, seq))
+                self.assertEqual(loaded(outbox), payload_of(seq))
+
+
+class TestNextRecord(unittest.TestCase):
+    """The cursor at records that are made by hand."""
+
+    def made(self, between, lost, align=4):
+        """Message 0, something else, and message 1 + lost."""
+        flash = faulty(3)
+        outbox = Outbox(flash, 512, align)
+        outbox.format(b"01234567")
+        self.start = at = max(HEADER, align)
+        flash.put(0, b"\xff" * 4096)
+        for seq in (0, 1 + lost):
+            record = bytes((0x11, 1, 3, 0)) + bytes(8) + b"t" + b"%03d" % seq
+            crc = crc30(outbox._salt ^ seq, record, 0, 16)
+            flash.put(at, record + crc.to_bytes(4, "little"))
+            at += -(-20 // align) * align
+            if not seq:
+                flash.put(at, between)
+                at += len(between)
+        self.after = at
+        outbox._cursor_block, outbox._cursor_offset, outbox._cursor_seq = 0, self.start, 0
+        outbox._cursor_salt, outbox._cursor_end = outbox._salt, -1
+        return outbox
+
+    def found(self, outbox):
+        """[(number after it, offset after it), ...]"""
+        found = []
+        while outbox._next_record() >= 0:
+            found.append((outbox._cursor_seq, outbox._cursor_offset))
+        return found
+
+    def test_behind_damage_up_to_seven_numbers_may_be_missing(self):
+        for align in (4, 32, 256):
+            for between in (b"\0" * 256, b"\xff" * 256, b"\xff" * 512 + b"\x11" * 256):
+                for lost in (0, 1, 6, 7, 8, 9):
+                    outbox = self.made(between, lost, align)
+                    wanted = [(1, self.start + -(-20 // align) * align)]
+                    if lost < 8:
+                        wanted.append((2 + lost, self.after))
+                    self.assertEqual(self.found(outbox), wanted, (align, between[:1], lost))
+
+    def test_without_damage_none_may_be(self):
+        for lost in (0, 1, 2):
+            outbox = self.made(b"", lost)
+            self.assertEqual(len(self.found(outbox)), 2 - (lost > 0), lost)
+
+    def test_none_from_the_end_on(self):
+        for end, count in ((0, 0), (1, 1), (3, 1), (4, 2), (9, 2)):
+            outbox = self.made(b"\0" * 64, 2)
+            outbox._cursor_end = end
+            self.assertEqual(len(self.found(outbox)), count, end)
+
+    def test_where_the_next_one_may_begin(self):
+        outbox = formatted()[1]
+        for align in (4, 16, 64):
+            outbox._align = align
+            for filled in (256, 512):
+                outbox._filled = filled
+                for used in (0, 64, 128, filled - 64, filled):
+                    outbox.buffer[:filled] = b"\xff" * filled
+                    if used < filled:
+                        outbox.buffer[used] = 1
+                    for at in (0, 64, 128):
+                        if at <= used:
+                            self.assertEqual(outbox._count_erased(at), used - at, (align, used))
+
+
 class TestReleases(unittest.TestCase):
     def test_one_released_after_one_that_is_lost_is_not_shown(self):
         flash, outbox = formatted()
