@@ -4,7 +4,6 @@
 import pytest
 
 import prove_progress
-from outpost.suspects import Suspects
 from progress_world import COLLECTOR, FLASH, RAM, TWICE, Setting, Verdict, World
 
 CLOSE, SILENCE, PASS_OVER = Verdict("close"), Verdict("silence"), Verdict("pass over")
@@ -29,14 +28,14 @@ def test_what_the_broker_does_not_pass_on_is_set_aside():
 @pytest.mark.parametrize("method", ["_judge", "_count", "_choose"])
 def test_it_finds_a_broken_law(monkeypatch, method):
     monkeypatch.setattr("outpost.session.unload", lambda name: None)
-    monkeypatch.setattr(Suspects, "unload", lambda suspects: None)
+    monkeypatch.setattr("outpost.suspects.Suspects.unload", lambda suspects: None)
     monkeypatch.setattr(f"outpost.suspects.Suspects.{method}", lambda *_: -1)
     monkeypatch.setattr(prove_progress, "LONGEST_S", 1800)
     assert not prove_progress.run(Setting(), MIXED)[1]
 
 
 def test_it_finds_a_verdict_on_a_bad_network(monkeypatch):
-    monkeypatch.setattr(Suspects, "unload", lambda suspects: None)
+    monkeypatch.setattr("outpost.suspects.Suspects.unload", lambda suspects: None)
     monkeypatch.setattr("outpost.suspects.Suspects._is_proved", lambda suspects: True)
     monkeypatch.setattr(prove_progress, "BAD_S", 1800)
     aside, _, _ = prove_progress.bad_network(Setting(rtt_ms=900), prove_progress.ends_at(300))
