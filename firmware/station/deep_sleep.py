@@ -10,7 +10,7 @@ A power cut in the wake that should have connected delays the connection to the 
 **The law of the long wake.** What shows that the server does not take a message (`suspects.py`) is
 known in RAM alone, and most wakes are too short for it. So one wake in 16, by chance, lasts for up
 to 10 minutes, as long as the server leaves 16 messages waiting. That is enough to set at least one
-aside; and a board whose server takes nothing lives on.
+aside, and few enough to spare the battery when the server takes nothing.
 
 Loaded only when `deep_sleep` is set.
 """

@@ -38,7 +38,8 @@ if sys.implementation.name == "cpython":
     )  # fmt: skip
     for module in _MODULES:
         for function in (crc30, fill, is_blank, unload):
-            if hasattr(module, function.__name__):
+            # memory.unload() stays: modules that others import later use it.
+            if hasattr(module, function.__name__) and (module, function) != (memory, unload):
                 setattr(module, function.__name__, function)
 
 STREAM = b"0badcafe"

@@ -16,6 +16,7 @@ import pytest
 from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, payload
 from paths import FAKES, REPOSITORY, UNIX_BOARD
+from rp2040.tracebacks import source_path
 
 PROGRAM = Path(__file__).with_name("shipped_board.py")
 KINDS = ("ESP32_GENERIC", "ESP32_GENERIC_C3", "ESP32_GENERIC_S3", "RPI_PICO2_W", "RPI_PICO_W")
@@ -82,10 +83,9 @@ def source_of(file: str, kind: str) -> Path | None:
     """The file in the repository that a traceback of such a board names: `outpost.client`,
     `main.py`; None for one of the test's own.
     """
-    if not file.endswith(".py"):
-        file = file.replace(".", "/") + ".py"
-    places = (REPOSITORY / place / file for place in ("firmware", "boards", f"boards/{kind}"))
-    found = [path for path in places if path.is_file()]
+    path = source_path(file)
+    places = (REPOSITORY / place / path for place in ("firmware", "boards", f"boards/{kind}"))
+    found = [place for place in places if place.is_file()]
     return found[0] if found and not Path(file).is_absolute() else None
 
 

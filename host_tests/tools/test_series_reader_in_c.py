@@ -4,11 +4,11 @@ refuses: good messages, and mutated ones.
 """
 
 import random
-import shutil
 import subprocess
 
 import pytest
 
+import c_program
 import fuzz_series
 import series_writer
 from outpost_tools.common import series
@@ -21,13 +21,7 @@ MUTATED = 3_000
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("optional: no C compiler on this machine")
-    target = tmp_path_factory.mktemp("series") / "series_reader"
-    options = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([compiler, *options, "-o", str(target), str(SOURCE)], check=True)
-    return target
+    return c_program.compiled(SOURCE, tmp_path_factory.mktemp("series"))
 
 
 def read_in_c(program, payloads):

@@ -1,6 +1,6 @@
 """Finds the messages in the flash, once per boot. It only reads: what it finds is a function of the
-flash alone, and finding it twice changes nothing. What it cannot be sure of, `settle.py`
-settles. Unloaded after use; the fields are made in `ring.py` and `outbox.py`.
+flash alone, and finding it twice changes nothing. What it cannot be sure of, `settle.py` and
+`shelf.py` settle. Unloaded after use; the fields are made in `ring.py` and `outbox.py`.
 
 Allocates as needed, including 12 bytes per block, and keeps nothing but the outbox's fields.
 """

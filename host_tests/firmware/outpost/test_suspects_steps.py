@@ -8,7 +8,7 @@ from fake_flash import flash_in_ram
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.session import Session
-from outpost.suspects import Suspects, unload
+from outpost.suspects import Suspects
 
 CALM, CONTROL, TRIAL = 0, 1, 2
 JUDGED, PATIENCE = 1, -3
@@ -587,10 +587,6 @@ class TestTurns(Base):
             self.assertEqual(suspects._is_invalid(18), False)
 
     def test_all_is_well(self):
-        sys.modules["outpost.nothing"] = unittest
-        unload("outpost.nothing")
-        if sys.modules.pop("outpost.nothing", None):
-            self.skipTest("optional: the proof's modules stay loaded (`power_loss.py`)")
         suspects = self.new()
         suspects.shelved()
         suspects.unload()

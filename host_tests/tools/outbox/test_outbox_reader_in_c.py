@@ -5,12 +5,12 @@ ones, after power cuts, in those of earlier versions, and with flipped bits.
 
 import base64
 import random
-import shutil
 import subprocess
 import zlib
 
 import pytest
 
+import c_program
 import old_images
 import store_histories
 from fake_flash import flash_in_ram, image_of
@@ -31,13 +31,7 @@ SAMPLE = old_images.sample()
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("optional: no C compiler on this machine")
-    target = tmp_path_factory.mktemp("outbox") / "outbox_reader"
-    options = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([compiler, *options, "-o", str(target), str(SOURCE)], check=True)
-    return target
+    return c_program.compiled(SOURCE, tmp_path_factory.mktemp("outbox"))
 
 
 def read_in_c(program, image):
