@@ -221,14 +221,14 @@ def _is_longer(outbox: "Outbox", block):
 
 
 def _is_valid(outbox: "Outbox", block, start, salt):
-    """True when a valid record is there. It is one that _next_record() could not read: longer than
-    the buffer."""
+    """True when a valid record is there that is longer than record_bytes. A shorter one may read as
+    valid here, too, where _next_record() read it as torn: an unstable cell reads as it likes."""
     data = bytearray(_BLOCK_BYTES)
     outbox._raw.readblocks(outbox._place[block], data, 0)
     if start > _BLOCK_BYTES - _OVERHEAD:
         return False
     end = start + _PREFIX + data[start + 1] + (u32(data, start) >> 16)
-    if end + 4 > _BLOCK_BYTES or data[end + 3] > 0x3F:
+    if end + 4 - start <= outbox.record_bytes or end + 4 > _BLOCK_BYTES or data[end + 3] > 0x3F:
         return False
     return 0 < data[start] & 0x8F < 4 and u32(data, end) == crc30(salt, data, start, end)
 
