@@ -16,6 +16,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from outbox_chip import Chip
@@ -307,6 +308,33 @@ class Look(NamedTuple):
     strays: tuple
 
 
+class Sectors:
+    """The sectors whose headers are there, in the order of their numbers. Numbers may be skipped:
+    so which one comes next says the order, and not the next number."""
+
+    def __init__(self, headers: list, blocks: int) -> None:
+        self._starts = {header.sector: header.first for header in headers}
+        self._order = sorted(self._starts, reverse=True)
+        self.newest = self._order[0] if headers else 0
+        self._blocks = blocks
+
+    def rank(self, header: Piece) -> int:
+        """Returns how many are newer."""
+        return self._order.index(header.sector)
+
+    def end(self, header: Piece) -> int | None:
+        """Returns the first number of the next one; None: there is none."""
+        rank = self.rank(header)
+        return self._starts[self._order[rank - 1]] if rank else None
+
+    def short_age(self, header: Piece) -> int:
+        """Returns how much older it is than the newest. Longer gaps are shortened to one more than
+        there are blocks: mount() only asks how many of the blocks between may be missing."""
+        numbers = self._order[: self.rank(header) + 1]
+        gaps = [one - other for one, other in pairwise(numbers)]
+        return sum(min(gap, self._blocks + 1) for gap in gaps)
+
+
 _GAP = 300  # 254 numbers are skipped at once, 16 acknowledged out of order
 
 
@@ -350,8 +378,7 @@ class Keys:
         numbered = [piece for piece, bad in legible if bad is None]
         numbers = [one.first + (one.sort == RECORD and one.kind & 1) for one in numbered]
         pieces = [piece for pieces in self.chip.pieces for piece in pieces]
-        oldest = max((piece.sector for piece in pieces), default=0) - self.chip.blocks - 1
-        self.there = {(one.first, one.payload[:1]) for one, _ in legible if one.sector >= oldest}
+        self.there = {(one.first, one.payload[:1]) for one, _ in legible}
         self.base = self.least = 0
         if self.folding.numbers:
             self.base = max(numbers, default=promise.next_seq)
@@ -417,25 +444,23 @@ class Keys:
     def _flash(self, promise: Any, opens_again: int) -> tuple:
         blocks = self._looks
         headers = [block.header for block in blocks if block.header]
-        newest = max((header.sector for header in headers), default=0)
+        sectors = Sectors(headers, self.chip.blocks)
+        newest = sectors.newest
         head = next(
             (at for at, one in enumerate(blocks) if one.header and one.header.sector == newest), 0
         )
-        starts: dict[Any, Any] = {header.sector: header.first for header in headers}
-        if headers:
-            starts["stream"] = max(headers, key=lambda header: header.sector).stream
         live = max(opens_again == newest, self._live(blocks, newest))
-        least = min(self._oldest(blocks, newest, live), default=0)
+        least = min(self._oldest(blocks, sectors, live), default=0)
         turn = head if self.folding.turn else 0
         count = self.chip.blocks
         order = [(turn + i) % count for i in range(count)]
-        facts = newest, starts, least, live
+        facts = sectors, least, live
         sector = newest if self.folding.numbers else 0
         return sector, turn, tuple(self._block(b, blocks[b], facts) for b in order)
 
-    def _oldest(self, blocks: list, newest: int, live: int) -> list[int]:
+    def _oldest(self, blocks: list, sectors: Sectors, live: int) -> list[int]:
         """Returns what a mount may take for the oldest message."""
-        near = [one.found for one in blocks if one.header and one.header.sector >= newest - live]
+        near = [one.found for one in blocks if one.header and sectors.rank(one.header) <= live]
         found = [
             [piece.oldest for piece, states in pieces if max(states) >= _NEARLY] for pieces in near
         ]
@@ -474,25 +499,24 @@ class Keys:
         return Look(headers[-1] if headers else None, found, form, strays)
 
     def _block(self, block: int, look: Look, facts: tuple) -> tuple:
-        newest, starts, least, live = facts
+        sectors, least, live = facts
         bad = self.chip.bad[block]
         header = look.header
         if header is None:
             return bad, look.form
-        age = newest - header.sector
-        end = starts.get(header.sector + 1)
-        kept = [(piece.at, states) for piece, states in look.found if piece.sort != RECORD]
-        if age > self.chip.blocks + 1 and header.stream == starts.get("stream"):
-            return bad, "old", kept, look.form
-        if age > live and end is not None and end <= least:
-            return bad, "released", age, header.stream, kept, look.form
+        is_past = sectors.rank(header) > live
+        end = sectors.end(header)
+        if is_past and end is not None and end <= least:
+            kept = [(piece.at, states) for piece, states in look.found if piece.sort != RECORD]
+            return bad, "released", sectors.short_age(header), header.stream, kept, look.form
+        age = sectors.newest - header.sector
         key: list[Any] = [bad, age if self.folding.numbers else header.sector, header.stream]
-        acks_from = self._acks_from(age > live, look.found)
-        drops_torn = age > live and end is not None and self.folding.torn
+        acks_from = self._acks_from(is_past, look.found)
+        drops_torn = is_past and end is not None and self.folding.torn
         following, pieces = header.first, []
         for index, (piece, states) in enumerate(look.found):
-            is_past = drops_torn and following == end and piece.at
-            if not (is_past and (piece.sort == RECORD or max(states) < _NEARLY)):
+            is_left = drops_torn and following == end and piece.at
+            if not (is_left and (piece.sort == RECORD or max(states) < _NEARLY)):
                 pieces.append(self._piece(piece, states, index >= acks_from))
             if piece.sort == RECORD and piece.kind & 1 and min(states) == _INTACT:
                 following = piece.first + 1
@@ -501,7 +525,7 @@ class Keys:
         # A later torn erase leaves parts of what is folded here, depending on which parts are
         # erased.
         key += [look.form, () if drops_torn else look.strays]
-        if age <= live or not self.folding.torn:
+        if not is_past or not self.folding.torn:
             key.append(self._boots([piece for piece, _ in look.found])[:-1])
         return tuple(key)
 
