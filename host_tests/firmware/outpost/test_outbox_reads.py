@@ -2,7 +2,8 @@
 
 import unittest
 
-from faulty_flash import formatted, loaded, payload_of, publish
+from fake_flash import flash_in_ram, image_of
+from faulty_flash import FaultyFlash, formatted, loaded, payload_of, publish
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
@@ -76,6 +77,18 @@ class TestPrograms(unittest.TestCase):
         self.assertEqual(outbox.append(b"", bytes(512 - 16), 512 - 16), status.OK)
 
 
+class FailingLater(FaultyFlash):
+    """Raises at one read, the one after so many."""
+
+    reads_before = -1
+
+    def readblocks(self, block, buf, offset=0):
+        self.reads_before -= 1
+        if self.reads_before == -1:
+            raise OSError(5)
+        FaultyFlash.readblocks(self, block, buf, offset)
+
+
 class TestUnproven(unittest.TestCase):
     """The newest message that mount() found is shown once a record behind it says its number."""
 
@@ -144,6 +157,40 @@ class TestUnproven(unittest.TestCase):
         flash.put(outbox._head * 4096 + outbox._offset - 40, b"\x00" * 20)  # it was torn
         again = self._started(flash)
         self.assertTrue(again.next_seq > newest)
+
+    def _filled(self, head, room):
+        """(chip, outbox) of 3 blocks, none released, with so many bytes left in block `head`."""
+        flash, outbox = formatted(3, FailingLater(flash_in_ram(3, 1)._file, 3, 1))
+        while outbox._head != head:
+            publish(outbox)
+        rest = 4096 - outbox._offset - room
+        while rest:
+            publish(outbox, 1, 400 if rest > 500 else rest - 17)
+            rest = 4096 - outbox._offset - room
+        return flash, outbox.next_seq - 1
+
+    def test_whoever_settles_later_is_shown_it_at_once_when_no_record_can_come_first(self):
+        """Else it would wait until the ring is emptied. In the head, or in a free block, one can:
+        then the start programs nothing."""
+        for head, room, is_shown in ((2, 512, 0), (2, 508, 1), (2, 0, 1), (1, 512, 0), (1, 0, 0)):
+            flash, newest = self._filled(head, room)
+            before = flash.programs
+            outbox = self._started(flash, settles_later=True)
+            expected = status.OK if is_shown else status.EMPTY
+            self.assertEqual(outbox.load(newest), expected, (head, room))
+            if not is_shown:
+                self.assertEqual(flash.programs, before, (head, room))
+
+    def test_in_a_full_ring_it_is_shown_although_a_read_failed(self):
+        flash, newest = self._filled(2, 0)
+        for number in range(40):
+            flash = FailingLater(flash_in_ram(3, 1, image_of(flash))._file, 3, 1)
+            flash.reads_before = number
+            outbox = Outbox(flash)
+            outbox.settles_later = True
+            if outbox.mount() == status.OK:
+                flash.reads_before = -1
+                self.assertEqual(outbox.load(newest), status.OK, number)
 
     def test_no_message_is_dropped_for_it(self):
         """Nor where the sector has 8 bytes left: a state record of 16 must not call for room."""
