@@ -107,8 +107,6 @@ def forget(outbox: "Outbox"):
     outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
     outbox._limit = _BLOCK_BYTES
     outbox._align = outbox._least_align
-    if outbox._may_be_longer:
-        outbox._may_be_longer = False
     if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes
         outbox.refused = outbox.dropped = outbox.unreadable = 0
     if outbox._out or outbox._doubt or outbox._is_worn_out:
@@ -136,11 +134,10 @@ def _find(outbox: "Outbox", marks):
         records = _scan_head(outbox)
         end = outbox._cursor_offset
         if records or outbox._limit < _BLOCK_BYTES or not _follows(outbox, marks):
-            if not _find_ring(outbox, marks):
-                end = 0
+            is_freed = _find_ring(outbox, marks)
             if holds_longer(outbox):
                 return _SHORT_RECORDS
-            _note_doubts(outbox, marks, records, end)
+            _note_doubts(outbox, marks, records, is_freed and not _had_room(outbox, end))
             break
         marks[3 * head] = _JUNK  # torn in its first program: the sector before is still the head
     return status
@@ -164,9 +161,8 @@ def _read_headers(outbox: "Outbox", marks):
 def _newest(outbox: "Outbox", marks):
     """Returns the block with the newest sector; -1: there is none. Of two blocks with that number,
     which earlier firmware could write, the one that the ring reached later."""
-    newest, before = _highest(outbox, marks, -1), -1
-    if newest >= 0:
-        before = _highest(outbox, marks, newest)
+    newest = _highest(outbox, marks, -1)
+    before = _highest(outbox, marks, newest)
     for block in range(outbox.blocks):
         if before >= 0 and marks[3 * block] == marks[3 * newest]:
             if (block - before) % outbox.blocks > (newest - before) % outbox.blocks:
@@ -338,15 +334,16 @@ def _leave_out(outbox: "Outbox", blocks):
         outbox.left_out += len(blocks)
 
 
-def _note_doubts(outbox: "Outbox", marks, records, end):
-    """Note what the first append() must settle, and what load() must not return before that."""
+def _note_doubts(outbox: "Outbox", marks, records, was_full):
+    """Note what the first append() must settle, and what load() must not return before that.
+    was_full: the ring may have been full when the newest record was written."""
     block = following = outbox._after(outbox._head)
     while block != outbox._head and block != outbox._tail:
         if marks[3 * block] == _JUNK:
             outbox._doubt |= 1
         block = outbox._after(block)
     if outbox._offset + outbox.record_bytes > outbox._limit:
-        _pass_over(outbox, marks, following, end)
+        _pass_over(outbox, marks, following, was_full)
     if records < 2 and outbox._limit == _BLOCK_BYTES:
         outbox._doubt |= 2
     if outbox._shown_end >= outbox.next_seq or outbox.oldest_seq == outbox.next_seq:
@@ -355,15 +352,15 @@ def _note_doubts(outbox: "Outbox", marks, records, end):
     outbox._limit = -outbox._limit
 
 
-def _pass_over(outbox: "Outbox", marks, following, end):
+def _pass_over(outbox: "Outbox", marks, following, was_full):
     """The head has no room. Pass over the numbers of what another mount may have shown, and this
     one cannot read: a newer sector in the block after the head, or a message at the torn end, if
-    the ring is full, or may have been when there was no room after it (`end`) to make sure."""
+    the ring is full, or was when there was no room after it to make sure."""
     if marks[3 * following] == _JUNK and not _is_first_record(outbox, following):
         outbox._doubt |= 4
     elif not outbox.sealed_torn or following == outbox._head:
         return
-    elif following != outbox._tail and _had_room(outbox, end):
+    elif following != outbox._tail and not was_full:
         return
     else:
         outbox._doubt |= 8

@@ -204,6 +204,36 @@ class TestRing(unittest.TestCase):
             self.assertEqual((again.mount(), again._out), (status.OK, ()), torn)
             self.assertEqual((again.load(0), again.oldest_seq), (status.OK, 0), torn)
 
+    def test_of_two_sectors_with_one_number_the_later_one_is_the_newest(self):
+        """Wherever the ring is. Else the messages of the later one would be lost."""
+        for head in range(4):
+            flash, outbox = formatted(4)
+            while outbox.next_seq < 60 or outbox._head != head:
+                publish(outbox)
+                outbox.discard_through(outbox.next_seq - 2)
+            publish(outbox)
+            earlier = image_of(flash)[4096 * head :][:32] + b"\xff" * 4064
+            flash.put((head - 1) % 4 * 4096, earlier)
+            again = Outbox(flash)
+            self.assertEqual((again.mount(), again._head), (status.OK, head))
+            self.assertEqual(again.next_seq, outbox.next_seq, head)
+
+    def test_a_sector_of_another_stream_is_passed_however_little_they_differ(self):
+        """Else its messages would be sent, in place of those that the flash has lost."""
+        for stream in (b"11234567", b"01234568"):
+            flash, outbox = formatted(4)
+            while outbox._head < 2:
+                publish(outbox)
+            other = faulty(4)
+            foreign = Outbox(other)
+            self.assertEqual(foreign.format(stream), status.OK)
+            publish(foreign, 3)
+            flash.put(3 * 4096, image_of(other)[:4096])
+            flash.put(0, b"\xff" * 4096)
+            again = Outbox(flash)
+            self.assertEqual((again.mount(), again.load(0)), (status.OK, status.OK))
+            self.assertTrue(again.loaded_seq > 3, stream)
+
     def test_the_oldest_sector_is_the_one_that_begins_with_the_oldest_message(self):
         _, outbox = formatted(6)
         publish(outbox, 5)
