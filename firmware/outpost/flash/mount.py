@@ -12,7 +12,7 @@ from struct import pack_into, unpack_from
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
-from outpost.flash.settle import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
+from outpost.flash.settle import allows_longer, check_geometry, holds_longer
 from outpost.memory import u32, unload
 
 _OK = const(0)
@@ -203,9 +203,7 @@ def _scan_head(outbox: "Outbox"):
     head = outbox._tail = outbox._cursor_block = outbox._head
     outbox.stream, outbox._first_seq = unpack_from("<8sI", outbox.buffer, 8)
     outbox._salt = outbox._cursor_salt = u32(outbox.buffer, _CRC_AT)
-    outbox.oldest_seq, outbox.acked, outbox.boot = unpack_from("<IHH", outbox.buffer, 20)
-    if outbox.buffer[7] & HAS_GEOMETRY:
-        outbox.boot = 0
+    outbox.oldest_seq, outbox.acked = unpack_from("<IH", outbox.buffer, 20)
     outbox._limit = _BLOCK_BYTES
     if outbox._load_copy(head, _MAGIC) and u32(outbox.buffer, _CRC_AT) == outbox._salt:
         outbox._limit = outbox._copy_at()
@@ -216,7 +214,6 @@ def _scan_head(outbox: "Outbox"):
         outbox.damaged = outbox.sealed_torn = 0
     records = _walk(outbox)
     outbox.next_seq = outbox._cursor_seq
-    outbox._cursor_seq = -1
     if not outbox._rest_is_blank(head, outbox._offset):
         outbox.sealed_torn = 1
         if _is_flipped(outbox):  # it was whole: its number is used
