@@ -118,6 +118,12 @@ class TestNewest(unittest.TestCase):
             publish(outbox)
         return flash, outbox
 
+    def test_one_flipped_bit_behind_the_first_message_of_a_sector_loses_neither(self):
+        flash, outbox = self._second_sector()
+        publish(outbox)
+        found = self._mounted(flash, [8 * (4096 + outbox._offset - 40)])
+        self.assertEqual(found, (outbox.next_seq, 1, 1))
+
     def test_lengths_that_say_the_end_of_the_block_or_more(self):
         flash, outbox = self._second_sector()
         while (rest := 4096 - outbox._offset) > 500:

@@ -181,6 +181,26 @@ class TestUnproven(unittest.TestCase):
             if not is_shown:
                 self.assertEqual(flash.programs, before, (head, room))
 
+    def test_where_it_is_alone_in_its_sector_the_one_before_it_waits_too_and_no_other(self):
+        flash, outbox = formatted(3)
+        while not outbox._head:
+            publish(outbox, 1)
+        outbox = self._started(flash, settles_later=True)
+        newest = outbox.next_seq - 1
+        found = [outbox.load(seq) for seq in (newest - 2, newest - 1, newest)]
+        self.assertEqual(found, [status.OK, status.EMPTY, status.EMPTY])
+
+    def test_a_record_of_another_start_does_not_prove_it(self):
+        for boot in (2, 257):  # the first start has 1
+            flash, outbox = formatted(3)
+            publish(outbox, 2)
+            outbox = self._started(flash, settles_later=True)
+            outbox._prefix[10:12] = boot.to_bytes(2, "little")
+            publish(outbox, 1)
+            outbox = self._started(flash, settles_later=True)
+            found = [outbox.load(seq) for seq in range(3)]
+            self.assertEqual(found, [status.OK, status.EMPTY, status.EMPTY], boot)
+
     def test_in_a_full_ring_it_is_shown_although_a_read_failed(self):
         flash, newest = self._filled(2, 0)
         for number in range(40):
