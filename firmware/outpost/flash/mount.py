@@ -307,7 +307,7 @@ def _mark_order(outbox: "Outbox", marks):
     head: in the order of the ring, a sector is not older than these. -1: the block holds no message
     of the stream that is older than the head's."""
     stream, head = marks[3 * outbox._head + 1], outbox._head
-    youngest = _HALF - 1
+    youngest = _HALF
     for distance in range(outbox.blocks - 1, 0, -1):
         at = 3 * ((head - distance) % outbox.blocks)
         is_older = marks[at] >= 0 and marks[at + 1] == stream
