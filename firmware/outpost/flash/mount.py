@@ -355,12 +355,8 @@ def _pass_over(outbox: "Outbox", marks, following, was_full):
     the ring is full, or was when there was no room after it to make sure."""
     if marks[3 * following] == _JUNK and not _is_first_record(outbox, following):
         outbox._doubt |= 4
-    elif not outbox.sealed_torn or following == outbox._head:
+    elif not outbox.sealed_torn or (following != outbox._tail and not was_full):
         return
-    elif following != outbox._tail and not was_full:
-        return
-    else:
-        outbox._doubt |= 8
     is_empty = outbox.oldest_seq == outbox.next_seq
     outbox.next_seq = min(outbox.next_seq + _JUMP, _SEQ_MASK)
     outbox._offset = _BLOCK_BYTES
@@ -372,9 +368,9 @@ def _is_first_record(outbox: "Outbox", block):
     """True when a block that is neither erased nor an old sector holds no more than a torn first
     record, after which there was room to make sure of it. Otherwise it is torn in its erase, or a
     newer sector that was lost."""
-    if not _had_room(outbox, max(_HEADER, outbox._align)):
-        return False
-    return outbox._rest_is_blank(block, min(_BLOCK_BYTES, len(outbox.buffer)))
+    return _had_room(outbox, max(_HEADER, outbox._align)) and outbox._rest_is_blank(
+        block, min(_BLOCK_BYTES, len(outbox.buffer))
+    )
 
 
 def _had_room(outbox: "Outbox", at):

@@ -167,6 +167,19 @@ class TestTornMessage(unittest.TestCase):
             self.assertTrue(outbox.next_seq > 2)
             self.setUp()
 
+    def test_its_number_is_passed_over_where_its_sector_has_no_room_for_a_proof(self):
+        """In a full ring it may have been shown. With room it would have been proven first."""
+        for record_bytes, passed in ((4032, 254), (4000, 0)):
+            flash = faulty(3)
+            outbox = Outbox(flash, record_bytes)
+            outbox.format(b"01234567")
+            length = record_bytes - 17
+            for _ in range(2):
+                self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
+            flash.put(2 * 4096, b"\x00" * 100)
+            again = Outbox(flash, record_bytes)
+            self.assertEqual((again.mount(), again.next_seq), (status.OK, 2 + passed))
+
 
 class TestBlankOrForeign(unittest.TestCase):
     def _status(self, *puts):
