@@ -273,14 +273,16 @@ class TestRing(unittest.TestCase):
         self.assertEqual((there, len(there) > 40), (before, True))
 
     def test_of_two_sectors_with_one_number_the_later_one_is_the_newest(self):
-        """Wherever the ring is. Else the messages of the later one would be lost."""
+        """Wherever the ring is. Earlier firmware stored the first message again, as the first
+        program did not read back. Those after it would be lost."""
         for head in range(4):
             flash, outbox = formatted(4)
             while outbox.next_seq < 60 or outbox._head != head:
                 publish(outbox)
                 outbox.discard_through(outbox.next_seq - 2)
             publish(outbox)
-            earlier = image_of(flash)[4096 * head :][:32] + b"\xff" * 4064
+            size = 32 + 420  # the header, and one record
+            earlier = image_of(flash)[4096 * head :][:size] + b"\xff" * (4096 - size)
             flash.put((head - 1) % 4 * 4096, earlier)
             again = Outbox(flash)
             self.assertEqual((again.mount(), again._head), (status.OK, head))

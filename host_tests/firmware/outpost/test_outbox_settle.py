@@ -10,6 +10,7 @@ from outbox_chip import Noise
 from outpost import status
 from outpost.flash import settle
 from outpost.outbox import Outbox
+from outpost.state_note import NotedOutbox
 
 COPY_AT = 4096 - 32
 
@@ -169,16 +170,18 @@ class TestTornMessage(unittest.TestCase):
 
     def test_its_number_is_passed_over_where_its_sector_has_no_room_for_a_proof(self):
         """In a full ring it may have been shown. With room it would have been proven first."""
-        for record_bytes, passed in ((4032, 254), (4000, 0)):
-            flash = faulty(3)
-            outbox = Outbox(flash, record_bytes)
-            outbox.format(b"01234567")
-            length = record_bytes - 17
-            for _ in range(2):
-                self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
-            flash.put(2 * 4096, b"\x00" * 100)
-            again = Outbox(flash, record_bytes)
-            self.assertEqual((again.mount(), again.next_seq), (status.OK, 2 + passed))
+        for kind, align, most in ((Outbox, 4, 4000), (Outbox, 32, 3968), (NotedOutbox, 4, 3928)):
+            for record_bytes, passed in ((most, 0), (most + 1, 254), (most + align, 254)):
+                flash = faulty(4)
+                outbox = kind(flash, record_bytes, align)
+                outbox.format(b"01234567")
+                length = record_bytes - 17
+                for _ in range(2):
+                    self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
+                self.assertEqual(outbox._head, 1)
+                flash.put(2 * 4096, b"\x00" * 100)
+                again = kind(flash, record_bytes, align)
+                self.assertEqual((again.mount(), again.next_seq), (status.OK, 2 + passed))
 
 
 class TestBlankOrForeign(unittest.TestCase):
