@@ -36,16 +36,6 @@ class DropOldest(Outbox):
                 return False
         return True
 
-    def _clear_free(self, block):
-        """As Outbox does when it erases ahead. If the ring is full, the oldest sector is dropped
-        now, so that append() does not wait for an erase."""
-        try:
-            if self.blocks - len(self._out) > 2 and not self._is_free(block):
-                self._drop_sector()
-        except OSError:
-            self.storage_errors += 1
-        return Outbox._clear_free(self, block)
-
     def _drop_sector(self):
         """True when there was anything to drop."""
         end = self._first_of((self._tail + 1) % self.blocks)
@@ -159,10 +149,10 @@ class NewestPerTopic(Outbox):
     def _has_spare(self):
         """Two blocks after the head are free: if a power cut or a bad program ends the one into
         which the oldest sector is written, there is another. Rings of fewer than four keep one."""
-        block = self._after(self._head)
-        if not self._is_free(block):
-            return False
-        return self.blocks - len(self._out) < 4 or self._is_free(self._after(block))
+        return Outbox._may_open(self, self._after(self._head))
+
+    def _may_open(self, block):
+        return self._is_free(block)  # the other one is spared before each message
 
     def _rescue(self):
         """Empty the oldest sector. False: a message that must be kept found no room."""

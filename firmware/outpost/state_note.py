@@ -113,7 +113,7 @@ class NotedOutbox(Outbox):
     def _put(self, first):
         """Refuse a message while no block is spare. In a ring full of messages no state note could
         be written, no exchange of QoS 2 would end, and none of the messages would ever be sent."""
-        if first & 1 and not self._is_free(self._after(self._head)):
+        if first & 1 and not self._may_open(self._after(self._head)):
             self.refused += first & 3 == _MESSAGE  # not for a reservation
             return _FULL
         return Outbox._put(self, first)

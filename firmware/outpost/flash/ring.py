@@ -366,7 +366,7 @@ class Ring:
             block = self._head
             if self._has_header or block in self._out:
                 block = self._after(block)
-                if block == self._head or not self._is_free(block):
+                if block == self._head or not self._may_open(block):
                     return -1
             # else reuse this block, because the sector before must stay
             if self._ready == block or self._clear(block):
@@ -379,8 +379,15 @@ class Ring:
             if block not in self._out:
                 return block
 
+    def _may_open(self, block):
+        """True when a sector may begin in `block`, the one after the head: it is free, and so is
+        another one. That is spared for the shelf: in a full ring, too, a message that the server
+        does not take can be set aside. A ring of fewer than four blocks spares none."""
+        is_small = self.blocks - len(self._out) < 4
+        return self._is_free(block) and (is_small or self._is_free(self._after(block)))
+
     def _is_free(self, block):
-        """True when no message is held in `block`, the one after the head. Moves the tail up to the
+        """True when no message is held in `block`, one after the head. Moves the tail up to the
         oldest message held."""
         if self._tail == block:
             block = self._after(block)

@@ -44,10 +44,16 @@ _MOST_TRIES = const(3)  # bad blocks before giving up
 
 
 def lend_block(outbox, least=3):
-    """Lend a free block, if `least` are there, until take_back(); mount() knows it. -1: none."""
+    """Lend a free block, if `least` are there, until take_back(); mount() knows it. -1: none. In a
+    full ring one is free that was given back behind the head, until the ring comes round."""
     block, left = outbox._after(outbox._head), outbox.blocks - len(outbox._out)
-    if left < least or not outbox._has_header or not outbox._is_free(block):
+    if left < least or not outbox._has_header:
         return -1
+    if not outbox._is_free(block):
+        while not outbox._rest_is_blank(block, 0):
+            block = outbox._after(block)
+            if block == outbox._head:
+                return -1
     outbox._ready = -1
     outbox._out += (block,)
     return block

@@ -158,7 +158,7 @@ class TestFifo(unittest.TestCase):
         """All of it freed, what follows unread: the place where reading stopped is in a sector of
         another number now.
         """
-        for blocks in (2, 3, 5):
+        for blocks in (2, 3):  # with four or more, another block is free between them
             _, outbox = fresh(blocks)
             while outbox._head == 0:
                 fill(outbox, 1, 300)

@@ -520,7 +520,7 @@ class TestGeometry(unittest.TestCase):
         for at in (0, 1, 30, 33, 34, 60, 67, 68, 100):
             lengths = [104] * 101
             lengths[at] = 300
-            found = self.statuses(lengths, (120, 200, 316))
+            found = self.statuses(lengths, (120, 200, 316), blocks=5)
             self.assertEqual(found, [status.SHORT_RECORDS] * 2 + [status.OK], at)
 
     def test_what_is_torn_is_not_taken_for_a_longer_one(self):

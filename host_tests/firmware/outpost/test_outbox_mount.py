@@ -237,7 +237,7 @@ class TestRing(unittest.TestCase):
             flash, outbox = formatted(6)
             while outbox.next_seq < 80 or outbox._head != 5:
                 publish(outbox)
-                outbox.discard_through(outbox.next_seq - 40)
+                outbox.discard_through(outbox.next_seq - 30)
             outbox.erase_ahead()
             if lost != outbox._head:
                 flash.put(4096 * lost, bytes(4096))

@@ -7,8 +7,10 @@ from bench_client import WORD, Bench, puback, split
 from outpost import status
 from outpost.client import Client
 from outpost.level5 import over
+from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
+from outpost.state_note import NotedOutbox
 from outpost.subscribing import SubscribingSession
 from test_suspects import Collector, World, is_bad, numbered, on_flash
 from test_suspects import again as again_of
@@ -111,6 +113,18 @@ class TestFullShelf(unittest.TestCase):
                 break
         self.assertEqual((len(world.payloads()), outbox.aside), (120, 0))
         self.assertTrue(world.client.is_drained())
+
+    def test_a_full_ring_with_one_that_the_server_does_not_take_in_front(self):
+        for kind in (Outbox, NotedOutbox):
+            world = World(outbox=on_flash(kind, 4), rejects=is_bad)
+            payload = b"bad" + bytes(300)
+            while world.client.publish(b"t", payload, len(payload)) == status.OK:
+                payload = b"good" + bytes(300)
+            world.run(900, world.client.is_drained)
+            held = world.outbox.next_seq - 1
+            self.assertEqual((world.outbox.aside, len(world.payloads())), (1, held), kind)
+            world.publish(*numbered(8)).run(60, world.client.is_drained)
+            self.assertEqual(len(world.payloads()), held + 8, kind)
 
     def test_a_reset_loses_nothing(self):
         outbox = on_flash()

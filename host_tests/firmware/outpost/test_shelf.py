@@ -38,6 +38,17 @@ def fill(outbox, count, size=SIZE):
     return outbox
 
 
+def filled(blocks, kind=Outbox):
+    """Full: the next message is refused, or the oldest ones are dropped for it."""
+    return top_up(formatted(kind, blocks=blocks)[1])
+
+
+def top_up(outbox):
+    while not outbox.dropped and outbox.append(b"t/0", payload_of(0), SIZE) == status.OK:
+        pass
+    return outbox
+
+
 def loaded(outbox):
     middle = outbox.topic_at + outbox.topic_length
     topic = bytes(outbox.buffer[outbox.topic_at : middle])
@@ -207,11 +218,28 @@ class TestFlash(unittest.TestCase):
         self.assertEqual(fill(outbox, 2).shelf().put(0), status.OK)
         _, outbox = formatted(blocks=2)
         self.assertEqual(fill(outbox, 2).shelf().put(0), status.FULL)
-        _, outbox = formatted(blocks=4)
-        while outbox.append(b"t/0", payload_of(0), SIZE) == status.OK:
-            pass
+        outbox = filled(3)
         self.assertEqual((outbox.shelf().put(0), outbox.aside), (status.FULL, 0))
         self.assertEqual((outbox.load(0), outbox.oldest_seq), (status.OK, 0))
+
+    def test_a_full_ring_of_four_blocks_has_spared_one_for_the_shelf(self):
+        for made in (Outbox, DropOldest, NotedOutbox):
+            outbox = filled(4, made)
+            seq = outbox.oldest_seq
+            self.assertEqual(outbox.shelf().put(seq), status.OK, made)
+            self.assertTrue(outbox.shelf().has(seq))
+
+    def test_a_full_ring_spares_another_block_when_the_shelf_has_one(self):
+        """So a shelf without room for its records can go on in that one."""
+        for made in (Outbox, NotedOutbox):
+            outbox = filled(6, made)
+            for _ in range(50):
+                seq = outbox.oldest_seq
+                self.assertEqual(outbox.shelf().put(seq), status.OK, made)
+                outbox.discard(seq)
+                top_up(outbox)
+                if outbox.aside > 2:
+                    self.assertEqual(outbox.shelf().release(0), status.OK, made)
 
     def test_a_call_from_inside_a_call_is_busy(self):
         _, outbox = formatted()

@@ -81,8 +81,9 @@ class Load:
     @property
     def messages_held(self) -> int:
         """How many fit without a connection, at least: all but the last message in the oldest block
-        may be released."""
-        return (self.blocks - 1) * (self.room_bytes // self.record_bytes)
+        may be released, and a ring of four blocks or more spares one (`flash/ring.py`)."""
+        spared = 1 if self.blocks < 4 else 2
+        return (self.blocks - spared) * (self.room_bytes // self.record_bytes)
 
     @property
     def erases_a_year(self) -> float:
