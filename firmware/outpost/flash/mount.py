@@ -12,6 +12,7 @@ from struct import pack_into, unpack_from
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
+from outpost.flash.ring import Ring
 from outpost.flash.settle import allows_longer, check_geometry, holds_longer
 from outpost.memory import u32, unload
 
@@ -77,10 +78,10 @@ def _settle(outbox: "Outbox"):
 
 def _takes_more(outbox: "Outbox"):
     try:
-        is_free = outbox._is_free(outbox._after(outbox._head))
+        may_open = outbox._may_open(outbox._after(outbox._head))
     except OSError:
-        is_free = False
-    return is_free or outbox._offset + outbox.record_bytes <= abs(outbox._limit)
+        may_open = False
+    return may_open or outbox._offset + outbox.record_bytes <= abs(outbox._limit)
 
 
 def _find_shelf(outbox: "Outbox"):
@@ -355,7 +356,9 @@ def _pass_over(outbox: "Outbox", marks, following, was_full):
     the ring is full, or was when there was no room after it to make sure."""
     if marks[3 * following] == _JUNK and not _is_first_record(outbox, following):
         outbox._doubt |= 4
-    elif not outbox.sealed_torn or (following != outbox._tail and not was_full):
+    elif not outbox.sealed_torn or not (
+        was_full or following == outbox._tail or not Ring._may_open(outbox, following)
+    ):
         return
     is_empty = outbox.oldest_seq == outbox.next_seq
     outbox.next_seq = min(outbox.next_seq + _JUMP, _SEQ_MASK)

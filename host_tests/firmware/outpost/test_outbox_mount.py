@@ -193,7 +193,7 @@ class TestRing(unittest.TestCase):
                 publish(outbox)
                 if outbox.next_seq == 50:  # each block has a sector
                     flash.dead = dead
-                outbox.discard_through(outbox.next_seq - 20)
+                outbox.discard_through(outbox.next_seq - 15)
             again = Outbox(flash)
             self.assertEqual(again.mount(), status.OK)
             self.assertEqual((sorted(again._out), again.left_out), (list(dead), len(dead)))
@@ -218,7 +218,7 @@ class TestRing(unittest.TestCase):
         self.assertEqual(Outbox(other).format(b"89abcdef"), status.OK)
         strange, torn, erased = image_of(other)[:4096], bytes(4096), b"\xff" * 4096
         for bad in range(1, 6):
-            flash, outbox = formatted(8)
+            flash, outbox = formatted(9)
             outbox._out = (bad,)
             while outbox._head < 7:
                 publish(outbox)
@@ -261,7 +261,7 @@ class TestRing(unittest.TestCase):
 
     def test_such_a_header_among_older_sectors_leaves_out_its_block_alone(self):
         """The sector after it has that number, too, and its messages."""
-        flash, outbox = formatted(7)
+        flash, outbox = formatted(8)
         while outbox._head < 6:
             publish(outbox)
         flash.put(4096 * 4, image_of(flash)[4096 * 5 :][:32] + b"\xff" * 4064)
