@@ -77,7 +77,7 @@ def _settle(outbox: "Outbox"):
 
 def _takes_more(outbox: "Outbox"):
     try:
-        is_free = outbox._is_free(outbox._after(outbox._head))
+        is_free = outbox._may_open(outbox._after(outbox._head))
     except OSError:
         is_free = False
     return is_free or outbox._offset + outbox.record_bytes <= abs(outbox._limit)
@@ -355,7 +355,7 @@ def _pass_over(outbox: "Outbox", marks, following, was_full):
     the ring is full, or was when there was no room after it to make sure."""
     if marks[3 * following] == _JUNK and not _is_first_record(outbox, following):
         outbox._doubt |= 4
-    elif not outbox.sealed_torn or (following != outbox._tail and not was_full):
+    elif not outbox.sealed_torn or (outbox._may_open(following) and not was_full):
         return
     is_empty = outbox.oldest_seq == outbox.next_seq
     outbox.next_seq = min(outbox.next_seq + _JUMP, _SEQ_MASK)

@@ -146,17 +146,20 @@ class TestUnproven(unittest.TestCase):
             publish(outbox, 1)
 
     def test_in_a_full_ring_it_is_shown_and_its_number_passed_over_when_it_is_gone(self):
-        flash, outbox = formatted(3)
-        while outbox.append(b"t", bytes(491), 491) == status.OK:
-            pass
-        newest = outbox.next_seq - 1
-        before = flash.operations
-        again = self._started(flash)
-        self.assertEqual((again.load(newest), again.loaded_seq), (status.OK, newest))
-        self.assertEqual(flash.operations, before)
-        flash.put(outbox._head * 4096 + outbox._offset - 40, b"\x00" * 20)  # it was torn
-        again = self._started(flash)
-        self.assertTrue(again.next_seq > newest)
+        """From four blocks on a full ring has a free one, which is for the shelf."""
+        for blocks, later in ((2, False), (3, False), (4, False), (4, True), (7, False)):
+            flash, outbox = formatted(blocks)
+            while outbox.append(b"t", bytes(491), 491) == status.OK:
+                pass
+            newest = outbox.next_seq - 1
+            before = flash.operations
+            again = self._started(flash, settles_later=later)
+            found = again.load(newest), again.loaded_seq
+            self.assertEqual(found, (status.OK, newest), (blocks, later))
+            self.assertEqual(flash.operations, before)
+            flash.put(outbox._head * 4096 + outbox._offset - 40, b"\xff" * 20)  # it was torn
+            again = self._started(flash)
+            self.assertTrue(again.next_seq > newest, blocks)
 
     def _filled(self, head, room):
         """(chip, outbox) of 3 blocks, none released, with so many bytes left in block `head`."""
