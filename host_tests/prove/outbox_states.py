@@ -16,6 +16,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from outbox_chip import Chip
@@ -307,6 +308,41 @@ class Look(NamedTuple):
     strays: tuple
 
 
+def _end_of(look: Look, end: int | None) -> int:
+    """Returns the number after the last message of a sector. end: where the next one starts."""
+    assert look.header
+    messages = [piece for piece, _ in look.found if piece.sort == RECORD and piece.kind & 1]
+    last = max([one.first + 1 for one in messages], default=look.header.first)
+    return last if end is None else min(last, end)
+
+
+class Sectors:
+    """The sectors whose headers are there, in the order of their numbers. Numbers may be skipped:
+    so which one comes next says the order, and not the next number."""
+
+    def __init__(self, headers: list, blocks: int) -> None:
+        self._starts = {header.sector: header.first for header in headers}
+        self._order = sorted(self._starts, reverse=True)
+        self.newest = self._order[0] if headers else 0
+        self._blocks = blocks
+
+    def rank(self, header: Piece) -> int:
+        """Returns how many are newer."""
+        return self._order.index(header.sector)
+
+    def end(self, header: Piece) -> int | None:
+        """Returns the first number of the next one; None: there is none."""
+        rank = self.rank(header)
+        return self._starts[self._order[rank - 1]] if rank else None
+
+    def short_age(self, header: Piece) -> int:
+        """Returns how much older it is than the newest. Longer gaps are shortened to one more than
+        there are blocks: mount() only asks how many of the blocks between may be missing."""
+        numbers = self._order[: self.rank(header) + 1]
+        gaps = [one - other for one, other in pairwise(numbers)]
+        return sum(min(gap, self._blocks + 1) for gap in gaps)
+
+
 _GAP = 300  # 254 numbers are skipped at once, 16 acknowledged out of order
 
 
@@ -318,27 +354,36 @@ class Keys:
 
     def on(self, promise: Any) -> bytes:
         """The key of a running outbox."""
-        self._number(promise, self.ram.numbers())
-        promised = self._promise(promise)
         # A sector whose header was not stored is erased and opened again.
         outbox = self.ram.outbox
-        opens_again = -1 if outbox._has_header else outbox._sector_no
-        sector, turn, flash = self._flash(promise, opens_again)
+        self._look_at(-1 if outbox._has_header else outbox._sector_no)
+        self._number(promise, self.ram.numbers())
+        promised = self._promise(promise)
+        sector, turn, flash = self._flash()
         there = self.chip.pieces[outbox._head] if outbox._has_header else ()
         ram = self.ram.key(sector, turn), self._boots(there)[-1:]
         return _digest((promised, flash, ram, self._view()))
 
     def off(self, promise: Any) -> bytes:
         """Returns the key without power."""
+        self._look_at(-1)
         self._number(promise, ())
         promised = self._promise(promise)
-        return _digest((promised, self._flash(promise, -1)[2]))
+        return _digest((promised, self._flash()[2]))
+
+    def _look_at(self, opens_again: int) -> None:
+        """Find the sectors, and the least number that a mount may take for the oldest message."""
+        self._looks = [self._look(block) for block in range(self.chip.blocks)]
+        headers = [look.header for look in self._looks if look.header]
+        self._sectors = Sectors(headers, self.chip.blocks)
+        newest = self._sectors.newest
+        self._live = max(opens_again == newest, self._most_live(newest))
+        self._oldest = min(self._acknowledged(), default=0)
 
     def _number(self, promise: Any, more: Sequence[int]) -> None:
         """Set the number to which others are relative: the one after the newest in flash. The
         promise may be far behind, if numbers were skipped: it matters as far as the oldest in
         flash."""
-        self._looks = [self._look(block) for block in range(self.chip.blocks)]
         # What a mount may read. A released message cannot come back when no mount can reach a
         # record of it.
         legible = [
@@ -350,8 +395,8 @@ class Keys:
         numbered = [piece for piece, bad in legible if bad is None]
         numbers = [one.first + (one.sort == RECORD and one.kind & 1) for one in numbered]
         pieces = [piece for pieces in self.chip.pieces for piece in pieces]
-        oldest = max((piece.sector for piece in pieces), default=0) - self.chip.blocks - 1
-        self.there = {(one.first, one.payload[:1]) for one, _ in legible if one.sector >= oldest}
+        readable = [one for one, _ in legible if one.first >= self._oldest]
+        self.there = {(one.first, one.payload[:1]) for one in readable}
         self.base = self.least = 0
         if self.folding.numbers:
             self.base = max(numbers, default=promise.next_seq)
@@ -414,28 +459,23 @@ class Keys:
             return attempts.index(data[0]), data[1:]
         return attempts.index(data[0]), len(data), data[-1] in (0, 0xFF) and data[-1]
 
-    def _flash(self, promise: Any, opens_again: int) -> tuple:
-        blocks = self._looks
-        headers = [block.header for block in blocks if block.header]
-        newest = max((header.sector for header in headers), default=0)
+    def _flash(self) -> tuple:
+        blocks, newest = self._looks, self._sectors.newest
         head = next(
             (at for at, one in enumerate(blocks) if one.header and one.header.sector == newest), 0
         )
-        starts: dict[Any, Any] = {header.sector: header.first for header in headers}
-        if headers:
-            starts["stream"] = max(headers, key=lambda header: header.sector).stream
-        live = max(opens_again == newest, self._live(blocks, newest))
-        least = min(self._oldest(blocks, newest, live), default=0)
         turn = head if self.folding.turn else 0
         count = self.chip.blocks
         order = [(turn + i) % count for i in range(count)]
-        facts = newest, starts, least, live
         sector = newest if self.folding.numbers else 0
-        return sector, turn, tuple(self._block(b, blocks[b], facts) for b in order)
+        return sector, turn, tuple(self._block(b, blocks[b]) for b in order)
 
-    def _oldest(self, blocks: list, newest: int, live: int) -> list[int]:
+    def _acknowledged(self) -> list[int]:
         """Returns what a mount may take for the oldest message."""
-        near = [one.found for one in blocks if one.header and one.header.sector >= newest - live]
+        near = [
+            one.found for one in self._looks
+            if one.header and self._sectors.rank(one.header) <= self._live
+        ]  # fmt: skip
         found = [
             [piece.oldest for piece, states in pieces if max(states) >= _NEARLY] for pieces in near
         ]
@@ -443,14 +483,14 @@ class Keys:
             return [one[-1] for one in found]
         return [oldest for one in found for oldest in one]
 
-    def _live(self, blocks: list, newest: int) -> int:
+    def _most_live(self, newest: int) -> int:
         """Returns how many sectors before the newest a mount may take for the head: one, if the
         newest has no record and no copy of its header, or may read as if it had none."""
         if not self.chip.is_settled():
             return 2
         has_record = any(
             max(states) >= (_NEARLY if piece.sort == RECORD else _INTACT)
-            for one in blocks if one.header and one.header.sector == newest
+            for one in self._looks if one.header and one.header.sector == newest
             for piece, states in one.found if piece.sort in (RECORD, COPY)
         )  # fmt: skip
         return 0 if has_record else 1
@@ -473,26 +513,25 @@ class Keys:
         strays = tuple([_strays(face, pieces) for face in faces])
         return Look(headers[-1] if headers else None, found, form, strays)
 
-    def _block(self, block: int, look: Look, facts: tuple) -> tuple:
-        newest, starts, least, live = facts
+    def _block(self, block: int, look: Look) -> tuple:
+        sectors = self._sectors
         bad = self.chip.bad[block]
         header = look.header
         if header is None:
             return bad, look.form
-        age = newest - header.sector
-        end = starts.get(header.sector + 1)
-        kept = [(piece.at, states) for piece, states in look.found if piece.sort != RECORD]
-        if age > self.chip.blocks + 1 and header.stream == starts.get("stream"):
-            return bad, "old", kept, look.form
-        if age > live and end is not None and end <= least:
-            return bad, "released", age, header.stream, kept, look.form
+        is_past = sectors.rank(header) > self._live
+        end = sectors.end(header)
+        if is_past and _end_of(look, end) <= self._oldest:
+            kept = [(piece.at, states) for piece, states in look.found if piece.sort != RECORD]
+            return bad, "released", sectors.short_age(header), header.stream, kept, look.form
+        age = sectors.newest - header.sector
         key: list[Any] = [bad, age if self.folding.numbers else header.sector, header.stream]
-        acks_from = self._acks_from(age > live, look.found)
-        drops_torn = age > live and end is not None and self.folding.torn
+        acks_from = self._acks_from(is_past, look.found)
+        drops_torn = is_past and end is not None and self.folding.torn
         following, pieces = header.first, []
         for index, (piece, states) in enumerate(look.found):
-            is_past = drops_torn and following == end and piece.at
-            if not (is_past and (piece.sort == RECORD or max(states) < _NEARLY)):
+            is_left = drops_torn and following == end and piece.at
+            if not (is_left and (piece.sort == RECORD or max(states) < _NEARLY)):
                 pieces.append(self._piece(piece, states, index >= acks_from))
             if piece.sort == RECORD and piece.kind & 1 and min(states) == _INTACT:
                 following = piece.first + 1
@@ -501,7 +540,7 @@ class Keys:
         # A later torn erase leaves parts of what is folded here, depending on which parts are
         # erased.
         key += [look.form, () if drops_torn else look.strays]
-        if age <= live or not self.folding.torn:
+        if not is_past or not self.folding.torn:
             key.append(self._boots([piece for piece, _ in look.found])[:-1])
         return tuple(key)
 

@@ -8,6 +8,7 @@ import pytest
 
 from outbox_real import Real
 from outbox_scopes import SCOPES, Scope
+from outbox_states import payload
 from prove_outbox import Explorer, explorer
 
 FEW = 400  # states; the mutants die long before
@@ -35,6 +36,26 @@ def replaced(old: str, new: str) -> Callable[[ast.Module], ast.Module]:
         return ast.parse(text.replace(old, new))
 
     return mutate
+
+
+def key_after_a_skip(size: int) -> bytes:
+    """Returns the key of a ring whose tail has a message of so many bytes, that was released since
+    the last record, and whose head's number is far higher, as after opens that failed."""
+    one = Explorer(scope("two blocks"))
+    one.run(0)
+    outbox, promise = one.outbox, one.promise
+    assert promise.append(outbox, b"t", payload(0, 0, size)) == 0
+    outbox._sector_no += 2 * (outbox.blocks + 1)
+    outbox._offset = one.scope.block_bytes
+    assert promise.append(outbox, b"t", payload(1, 0, one.scope.largest)) == 0
+    assert promise.discard(outbox, 0)
+    return one.keys.on(promise)
+
+
+def test_what_a_mount_reads_is_in_the_key_however_many_sector_numbers_were_skipped() -> None:
+    """Message 0 comes back after a cut, with its own bytes."""
+    assert key_after_a_skip(8) == key_after_a_skip(8)
+    assert key_after_a_skip(8) != key_after_a_skip(12)
 
 
 MUTANTS = {

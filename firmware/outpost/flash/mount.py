@@ -12,7 +12,8 @@ from struct import pack_into, unpack_from
 from micropython import const
 
 from outpost.checksum import crc30, is_blank
-from outpost.flash.settle import HAS_GEOMETRY, allows_longer, check_geometry, holds_longer
+from outpost.flash.ring import Ring
+from outpost.flash.settle import allows_longer, check_geometry, holds_longer
 from outpost.memory import u32, unload
 
 _OK = const(0)
@@ -77,10 +78,10 @@ def _settle(outbox: "Outbox"):
 
 def _takes_more(outbox: "Outbox"):
     try:
-        is_free = outbox._is_free(outbox._after(outbox._head))
+        may_open = outbox._may_open(outbox._after(outbox._head))
     except OSError:
-        is_free = False
-    return is_free or outbox._offset + outbox.record_bytes <= abs(outbox._limit)
+        may_open = False
+    return may_open or outbox._offset + outbox.record_bytes <= abs(outbox._limit)
 
 
 def _find_shelf(outbox: "Outbox"):
@@ -107,8 +108,6 @@ def forget(outbox: "Outbox"):
     outbox._head = outbox._tail = outbox._sector_no = outbox._first_seq = 0
     outbox._limit = _BLOCK_BYTES
     outbox._align = outbox._least_align
-    if outbox._may_be_longer:
-        outbox._may_be_longer = False
     if outbox.refused or outbox.dropped or outbox.unreadable:  # class attributes
         outbox.refused = outbox.dropped = outbox.unreadable = 0
     if outbox._out or outbox._doubt or outbox._is_worn_out:
@@ -136,11 +135,10 @@ def _find(outbox: "Outbox", marks):
         records = _scan_head(outbox)
         end = outbox._cursor_offset
         if records or outbox._limit < _BLOCK_BYTES or not _follows(outbox, marks):
-            if not _find_ring(outbox, marks):
-                end = 0
+            is_freed = _find_ring(outbox, marks)
             if holds_longer(outbox):
                 return _SHORT_RECORDS
-            _note_doubts(outbox, marks, records, end)
+            _note_doubts(outbox, marks, records, is_freed and not _had_room(outbox, end))
             break
         marks[3 * head] = _JUNK  # torn in its first program: the sector before is still the head
     return status
@@ -164,9 +162,8 @@ def _read_headers(outbox: "Outbox", marks):
 def _newest(outbox: "Outbox", marks):
     """Returns the block with the newest sector; -1: there is none. Of two blocks with that number,
     which earlier firmware could write, the one that the ring reached later."""
-    newest, before = _highest(outbox, marks, -1), -1
-    if newest >= 0:
-        before = _highest(outbox, marks, newest)
+    newest = _highest(outbox, marks, -1)
+    before = _highest(outbox, marks, newest)
     for block in range(outbox.blocks):
         if before >= 0 and marks[3 * block] == marks[3 * newest]:
             if (block - before) % outbox.blocks > (newest - before) % outbox.blocks:
@@ -207,9 +204,7 @@ def _scan_head(outbox: "Outbox"):
     head = outbox._tail = outbox._cursor_block = outbox._head
     outbox.stream, outbox._first_seq = unpack_from("<8sI", outbox.buffer, 8)
     outbox._salt = outbox._cursor_salt = u32(outbox.buffer, _CRC_AT)
-    outbox.oldest_seq, outbox.acked, outbox.boot = unpack_from("<IHH", outbox.buffer, 20)
-    if outbox.buffer[7] & HAS_GEOMETRY:
-        outbox.boot = 0
+    outbox.oldest_seq, outbox.acked = unpack_from("<IH", outbox.buffer, 20)
     outbox._limit = _BLOCK_BYTES
     if outbox._load_copy(head, _MAGIC) and u32(outbox.buffer, _CRC_AT) == outbox._salt:
         outbox._limit = outbox._copy_at()
@@ -220,7 +215,6 @@ def _scan_head(outbox: "Outbox"):
         outbox.damaged = outbox.sealed_torn = 0
     records = _walk(outbox)
     outbox.next_seq = outbox._cursor_seq
-    outbox._cursor_seq = -1
     if not outbox._rest_is_blank(head, outbox._offset):
         outbox.sealed_torn = 1
         if _is_flipped(outbox):  # it was whole: its number is used
@@ -314,7 +308,7 @@ def _mark_order(outbox: "Outbox", marks):
     head: in the order of the ring, a sector is not older than these. -1: the block holds no message
     of the stream that is older than the head's."""
     stream, head = marks[3 * outbox._head + 1], outbox._head
-    youngest = _HALF - 1
+    youngest = _HALF
     for distance in range(outbox.blocks - 1, 0, -1):
         at = 3 * ((head - distance) % outbox.blocks)
         is_older = marks[at] >= 0 and marks[at + 1] == stream
@@ -338,15 +332,16 @@ def _leave_out(outbox: "Outbox", blocks):
         outbox.left_out += len(blocks)
 
 
-def _note_doubts(outbox: "Outbox", marks, records, end):
-    """Note what the first append() must settle, and what load() must not return before that."""
+def _note_doubts(outbox: "Outbox", marks, records, was_full):
+    """Note what the first append() must settle, and what load() must not return before that.
+    was_full: the ring may have been full when the newest record was written."""
     block = following = outbox._after(outbox._head)
     while block != outbox._head and block != outbox._tail:
         if marks[3 * block] == _JUNK:
             outbox._doubt |= 1
         block = outbox._after(block)
     if outbox._offset + outbox.record_bytes > outbox._limit:
-        _pass_over(outbox, marks, following, end)
+        _pass_over(outbox, marks, following, was_full)
     if records < 2 and outbox._limit == _BLOCK_BYTES:
         outbox._doubt |= 2
     if outbox._shown_end >= outbox.next_seq or outbox.oldest_seq == outbox.next_seq:
@@ -355,18 +350,16 @@ def _note_doubts(outbox: "Outbox", marks, records, end):
     outbox._limit = -outbox._limit
 
 
-def _pass_over(outbox: "Outbox", marks, following, end):
+def _pass_over(outbox: "Outbox", marks, following, was_full):
     """The head has no room. Pass over the numbers of what another mount may have shown, and this
     one cannot read: a newer sector in the block after the head, or a message at the torn end, if
-    the ring is full, or may have been when there was no room after it (`end`) to make sure."""
+    the ring is full, or was when there was no room after it to make sure."""
     if marks[3 * following] == _JUNK and not _is_first_record(outbox, following):
         outbox._doubt |= 4
-    elif not outbox.sealed_torn or following == outbox._head:
+    elif not outbox.sealed_torn or not (
+        was_full or following == outbox._tail or not Ring._may_open(outbox, following)
+    ):
         return
-    elif following != outbox._tail and _had_room(outbox, end):
-        return
-    else:
-        outbox._doubt |= 8
     is_empty = outbox.oldest_seq == outbox.next_seq
     outbox.next_seq = min(outbox.next_seq + _JUMP, _SEQ_MASK)
     outbox._offset = _BLOCK_BYTES
@@ -378,9 +371,9 @@ def _is_first_record(outbox: "Outbox", block):
     """True when a block that is neither erased nor an old sector holds no more than a torn first
     record, after which there was room to make sure of it. Otherwise it is torn in its erase, or a
     newer sector that was lost."""
-    if not _had_room(outbox, max(_HEADER, outbox._align)):
-        return False
-    return outbox._rest_is_blank(block, min(_BLOCK_BYTES, len(outbox.buffer)))
+    return _had_room(outbox, max(_HEADER, outbox._align)) and outbox._rest_is_blank(
+        block, min(_BLOCK_BYTES, len(outbox.buffer))
+    )
 
 
 def _had_room(outbox: "Outbox", at):

@@ -73,8 +73,7 @@ class Ring:
     _failed_block = -1  # the block in which a sector could not be opened, once
     # What mount() could not be sure of, bit by bit. 1: a free block may hold a torn sector; 2: the
     # head's header may be torn, and read differently later; 4: because of the block after the head
-    # numbers were skipped, so it stays until a sector has the new ones; 8: they were because of
-    # the head's torn end.
+    # numbers were skipped, so it stays until a sector has the new ones.
     _doubt = 0
 
     def __init__(  # noqa: PLR0915 - every field is made here

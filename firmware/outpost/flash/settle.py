@@ -24,7 +24,7 @@ from micropython import const
 from outpost.checksum import crc30, is_blank
 from outpost.memory import fill, u32
 
-HAS_GEOMETRY = const(0x40)  # see `ring.py`
+_HAS_GEOMETRY = const(0x40)  # see `ring.py`
 _OK = const(0)
 _BLANK = const(-10)
 _FOREIGN = const(-11)
@@ -180,7 +180,7 @@ def check_geometry(outbox: "Outbox"):
         if not outbox._align < align <= page or longest > len(buf):
             return _GEOMETRY
         outbox._align = align
-    if buf[7] & HAS_GEOMETRY:
+    if buf[7] & _HAS_GEOMETRY:
         if (buf[26] | buf[27] << 8) & 0xFFF >= outbox.blocks:
             return _SHORT_DEVICE
         outbox._geometry = outbox._geometry & 0x7FFF | (buf[27] & 0x80) << 8  # see `shelf.py`
@@ -237,7 +237,7 @@ def allows_longer(outbox: "Outbox"):
     """True when the sector whose header is in the buffer may have records that are longer than
     record_bytes. Headers of earlier firmware do not say."""
     buf = outbox.buffer
-    return not buf[7] & HAS_GEOMETRY or 64 << (buf[27] >> 4 & 7) > outbox.record_bytes
+    return not buf[7] & _HAS_GEOMETRY or 64 << (buf[27] >> 4 & 7) > outbox.record_bytes
 
 
 # --- The marks of format() ---

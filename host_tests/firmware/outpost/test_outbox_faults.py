@@ -412,7 +412,7 @@ class TestFormat(unittest.TestCase):
             was_cut = True
             while was_cut:
                 operation += 1
-                flash = flash_in_ram(4, 256)
+                flash = flash_in_ram(5, 256)
                 outbox = formatted(flash)
                 while outbox._head != 2 or outbox._offset < 2000:
                     publish(outbox, 1)

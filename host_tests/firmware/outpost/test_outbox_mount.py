@@ -118,6 +118,12 @@ class TestNewest(unittest.TestCase):
             publish(outbox)
         return flash, outbox
 
+    def test_one_flipped_bit_behind_the_first_message_of_a_sector_loses_neither(self):
+        flash, outbox = self._second_sector()
+        publish(outbox)
+        found = self._mounted(flash, [8 * (4096 + outbox._offset - 40)])
+        self.assertEqual(found, (outbox.next_seq, 1, 1))
+
     def test_lengths_that_say_the_end_of_the_block_or_more(self):
         flash, outbox = self._second_sector()
         while (rest := 4096 - outbox._offset) > 500:
@@ -164,7 +170,36 @@ class ZeroingFlash(FaultyFlash):
         return result
 
 
+class DeafFlash(FaultyFlash):
+    """The blocks in `dead` take no erase and no program, and tell of neither."""
+
+    dead = ()
+
+    def ioctl(self, op, arg):
+        return 0 if op == ERASE and arg in self.dead else FaultyFlash.ioctl(self, op, arg)
+
+    def writeblocks(self, block, buf, offset=None):
+        if block not in self.dead:
+            FaultyFlash.writeblocks(self, block, buf, offset)
+
+
 class TestRing(unittest.TestCase):
+    def test_blocks_with_an_old_sector_that_the_ring_passed_stay_out(self):
+        """Else the sectors behind them would seem to be out of order, and their messages lost."""
+        for dead in ((2,), (2, 3), (0, 3), (1, 3)):
+            flash, outbox = formatted(flash=faulty(6, kind=DeafFlash))
+            publish(outbox, 5)
+            while outbox.next_seq < 80 or outbox._head != 4:
+                publish(outbox)
+                if outbox.next_seq == 50:  # each block has a sector
+                    flash.dead = dead
+                outbox.discard_through(outbox.next_seq - 10)
+            again = Outbox(flash)
+            self.assertEqual(again.mount(), status.OK)
+            self.assertEqual((sorted(again._out), again.left_out), (list(dead), len(dead)))
+            for seq in range(again.oldest_seq, again.next_seq):
+                self.assertEqual((again.load(seq), again.loaded_seq), (status.OK, seq), dead)
+
     def test_blocks_without_a_header_that_the_ring_passed_stay_out(self):
         for dead in ((2,), (2, 3), (0, 3), (1, 3)):
             flash, outbox = formatted(flash=faulty(6, kind=ZeroingFlash))
@@ -176,6 +211,26 @@ class TestRing(unittest.TestCase):
             again = Outbox(flash)
             self.assertEqual(again.mount(), status.OK)
             self.assertEqual((sorted(again._out), again.left_out), (list(dead), len(dead)))
+
+    def test_of_two_blocks_without_a_sector_the_one_with_another_header_is_bad(self):
+        """One was left out, the other has lost its sector. Erased, it is not the bad one."""
+        other = faulty(2)
+        self.assertEqual(Outbox(other).format(b"89abcdef"), status.OK)
+        strange, torn, erased = image_of(other)[:4096], bytes(4096), b"\xff" * 4096
+        for bad in range(1, 6):
+            flash, outbox = formatted(9)
+            outbox._out = (bad,)
+            while outbox._head < 7:
+                publish(outbox)
+            for at_bad, at_lost, out in (
+                (strange, torn, 0), (torn, strange, 1), (strange, erased, 0), (erased, strange, 1),
+                (erased, torn, 1), (torn, erased, 0), (erased, erased, -1),
+            ):  # fmt: skip
+                flash.put(4096 * bad, at_bad)
+                flash.put(4096 * (bad + 1), at_lost)
+                again = Outbox(flash)
+                self.assertEqual(again.mount(), status.OK)
+                self.assertEqual(again._out, () if out < 0 else (bad + out,), (bad, out))
 
     def test_one_that_lost_its_header_and_one_that_is_erased_stay_in(self):
         for lost in range(6):
@@ -203,6 +258,51 @@ class TestRing(unittest.TestCase):
             again = Outbox(flash)
             self.assertEqual((again.mount(), again._out), (status.OK, ()), torn)
             self.assertEqual((again.load(0), again.oldest_seq), (status.OK, 0), torn)
+
+    def test_such_a_header_among_older_sectors_leaves_out_its_block_alone(self):
+        """The sector after it has that number, too, and its messages."""
+        flash, outbox = formatted(8)
+        while outbox._head < 6:
+            publish(outbox)
+        flash.put(4096 * 4, image_of(flash)[4096 * 5 :][:32] + b"\xff" * 4064)
+        numbers = range(outbox.next_seq)
+        before = {outbox.loaded_seq for seq in numbers if outbox.load(seq) == status.OK}
+        again = Outbox(flash)
+        self.assertEqual((again.mount(), again._out, again.left_out), (status.OK, (4,), 1))
+        there = {again.loaded_seq for seq in numbers if again.load(seq) == status.OK}
+        self.assertEqual((there, len(there) > 40), (before, True))
+
+    def test_of_two_sectors_with_one_number_the_later_one_is_the_newest(self):
+        """Wherever the ring is. Earlier firmware stored the first message again, as the first
+        program did not read back. Those after it would be lost."""
+        for head in range(4):
+            flash, outbox = formatted(4)
+            while outbox.next_seq < 60 or outbox._head != head:
+                publish(outbox)
+                outbox.discard_through(outbox.next_seq - 2)
+            publish(outbox)
+            size = 32 + 420  # the header, and one record
+            earlier = image_of(flash)[4096 * head :][:size] + b"\xff" * (4096 - size)
+            flash.put((head - 1) % 4 * 4096, earlier)
+            again = Outbox(flash)
+            self.assertEqual((again.mount(), again._head), (status.OK, head))
+            self.assertEqual(again.next_seq, outbox.next_seq, head)
+
+    def test_a_sector_of_another_stream_is_passed_however_little_they_differ(self):
+        """Else its messages would be sent, in place of those that the flash has lost."""
+        for stream in (b"11234567", b"01234568"):
+            flash, outbox = formatted(4)
+            while outbox._head < 2:
+                publish(outbox)
+            other = faulty(4)
+            foreign = Outbox(other)
+            self.assertEqual(foreign.format(stream), status.OK)
+            publish(foreign, 3)
+            flash.put(3 * 4096, image_of(other)[:4096])
+            flash.put(0, b"\xff" * 4096)
+            again = Outbox(flash)
+            self.assertEqual((again.mount(), again.load(0)), (status.OK, status.OK))
+            self.assertTrue(again.loaded_seq > 3, stream)
 
     def test_the_oldest_sector_is_the_one_that_begins_with_the_oldest_message(self):
         _, outbox = formatted(6)
@@ -233,6 +333,27 @@ class TestRing(unittest.TestCase):
 
 
 class TestUnsureHeaders(unittest.TestCase):
+    def test_a_header_alone_counts_behind_another_stream_and_not_behind_its_own(self):
+        """It is what format() has written so far, or what a cut has left of a first record."""
+        other = faulty(5)
+        outbox = Outbox(other)
+        self.assertEqual(outbox.format(b"89abcdef"), status.OK)
+        while outbox._head < 3:
+            publish(outbox)
+        header = image_of(other)[3 * 4096 :][:32]
+        for is_own in (False, True):
+            flash = other
+            if not is_own:
+                flash, outbox = formatted(5)
+                while outbox._head < 2:
+                    publish(outbox)
+            for block in (0, 1):
+                flash.put(4096 * block, b"\xff" * 4096)
+            flash.put(3 * 4096, header + b"\xff" * 4064)
+            again = Outbox(flash)
+            self.assertEqual((again.mount(), again._head), (status.OK, 2 if is_own else 3))
+            self.assertEqual(again.stream, b"89abcdef")
+
     def test_one_that_reads_differently_each_time_is_torn(self):
         """Of every block in turn: what the sectors before it hold is there."""
         for head, kind in ((head, kind) for head in range(1, 4) for kind in range(3)):

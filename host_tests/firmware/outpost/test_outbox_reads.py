@@ -2,7 +2,8 @@
 
 import unittest
 
-from faulty_flash import formatted, loaded, payload_of, publish
+from fake_flash import flash_in_ram, image_of
+from faulty_flash import FaultyFlash, formatted, loaded, payload_of, publish
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
@@ -76,6 +77,18 @@ class TestPrograms(unittest.TestCase):
         self.assertEqual(outbox.append(b"", bytes(512 - 16), 512 - 16), status.OK)
 
 
+class FailingLater(FaultyFlash):
+    """Raises at one read, the one after so many."""
+
+    reads_before = -1
+
+    def readblocks(self, block, buf, offset=0):
+        self.reads_before -= 1
+        if self.reads_before == -1:
+            raise OSError(5)
+        FaultyFlash.readblocks(self, block, buf, offset)
+
+
 class TestUnproven(unittest.TestCase):
     """The newest message that mount() found is shown once a record behind it says its number."""
 
@@ -133,17 +146,74 @@ class TestUnproven(unittest.TestCase):
             publish(outbox, 1)
 
     def test_in_a_full_ring_it_is_shown_and_its_number_passed_over_when_it_is_gone(self):
+        """From four blocks on a full ring has a free one, which is for the shelf."""
+        for blocks, later in ((2, False), (3, False), (4, False), (4, True), (7, False)):
+            flash, outbox = formatted(blocks)
+            while outbox.append(b"t", bytes(491), 491) == status.OK:
+                pass
+            newest = outbox.next_seq - 1
+            before = flash.operations
+            again = self._started(flash, settles_later=later)
+            found = again.load(newest), again.loaded_seq
+            self.assertEqual(found, (status.OK, newest), (blocks, later))
+            self.assertEqual(flash.operations, before)
+            flash.put(outbox._head * 4096 + outbox._offset - 40, b"\xff" * 20)  # it was torn
+            again = self._started(flash)
+            self.assertTrue(again.next_seq > newest, blocks)
+
+    def _filled(self, head, room):
+        """(chip, outbox) of 3 blocks, none released, with so many bytes left in block `head`."""
+        flash, outbox = formatted(3, FailingLater(flash_in_ram(3, 1)._file, 3, 1))
+        while outbox._head != head:
+            publish(outbox)
+        rest = 4096 - outbox._offset - room
+        while rest:
+            publish(outbox, 1, 400 if rest > 500 else rest - 17)
+            rest = 4096 - outbox._offset - room
+        return flash, outbox.next_seq - 1
+
+    def test_whoever_settles_later_is_shown_it_at_once_when_no_record_can_come_first(self):
+        """Else it would wait until the ring is emptied. In the head, or in a free block, one can:
+        then the start programs nothing."""
+        for head, room, is_shown in ((2, 512, 0), (2, 508, 1), (2, 0, 1), (1, 512, 0), (1, 0, 0)):
+            flash, newest = self._filled(head, room)
+            before = flash.programs
+            outbox = self._started(flash, settles_later=True)
+            expected = status.OK if is_shown else status.EMPTY
+            self.assertEqual(outbox.load(newest), expected, (head, room))
+            if not is_shown:
+                self.assertEqual(flash.programs, before, (head, room))
+
+    def test_where_it_is_alone_in_its_sector_the_one_before_it_waits_too_and_no_other(self):
         flash, outbox = formatted(3)
-        while outbox.append(b"t", bytes(491), 491) == status.OK:
-            pass
+        while not outbox._head:
+            publish(outbox, 1)
+        outbox = self._started(flash, settles_later=True)
         newest = outbox.next_seq - 1
-        before = flash.operations
-        again = self._started(flash)
-        self.assertEqual((again.load(newest), again.loaded_seq), (status.OK, newest))
-        self.assertEqual(flash.operations, before)
-        flash.put(outbox._head * 4096 + outbox._offset - 40, b"\x00" * 20)  # it was torn
-        again = self._started(flash)
-        self.assertTrue(again.next_seq > newest)
+        found = [outbox.load(seq) for seq in (newest - 2, newest - 1, newest)]
+        self.assertEqual(found, [status.OK, status.EMPTY, status.EMPTY])
+
+    def test_a_record_of_another_start_does_not_prove_it(self):
+        for boot in (2, 257):  # the first start has 1
+            flash, outbox = formatted(3)
+            publish(outbox, 2)
+            outbox = self._started(flash, settles_later=True)
+            outbox._prefix[10:12] = boot.to_bytes(2, "little")
+            publish(outbox, 1)
+            outbox = self._started(flash, settles_later=True)
+            found = [outbox.load(seq) for seq in range(3)]
+            self.assertEqual(found, [status.OK, status.EMPTY, status.EMPTY], boot)
+
+    def test_in_a_full_ring_it_is_shown_although_a_read_failed(self):
+        flash, newest = self._filled(2, 0)
+        for number in range(40):
+            flash = FailingLater(flash_in_ram(3, 1, image_of(flash))._file, 3, 1)
+            flash.reads_before = number
+            outbox = Outbox(flash)
+            outbox.settles_later = True
+            if outbox.mount() == status.OK:
+                flash.reads_before = -1
+                self.assertEqual(outbox.load(newest), status.OK, number)
 
     def test_no_message_is_dropped_for_it(self):
         """Nor where the sector has 8 bytes left: a state record of 16 must not call for room."""

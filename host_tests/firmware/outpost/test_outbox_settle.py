@@ -5,13 +5,23 @@ one.
 import unittest
 
 from fake_flash import image_of, looking
-from faulty_flash import faulty, formatted, publish
+from faulty_flash import ERASE, FaultyFlash, faulty, formatted, publish
 from outbox_chip import Noise
 from outpost import status
 from outpost.flash import settle
 from outpost.outbox import Outbox
+from outpost.state_note import NotedOutbox
 
 COPY_AT = 4096 - 32
+
+
+class Deaf(FaultyFlash):
+    """Block `dead` takes no erase, and does not tell."""
+
+    dead = -1
+
+    def ioctl(self, op, arg):
+        return 0 if (op, arg) == (ERASE, self.dead) else FaultyFlash.ioctl(self, op, arg)
 
 
 class TestDoubts(unittest.TestCase):
@@ -103,7 +113,7 @@ class TestDoubts(unittest.TestCase):
         self.check(outbox, 2)
 
     def test_a_torn_sector_behind_it_is_erased_before_the_next_record(self):
-        for junk in (b"\x00" * 40, b"OB"):
+        for junk in (b"\x00" * 40, b"OB", b"O"):
             self.setUp()
             self.flash.put(2 * 4096, junk)
             outbox = self.mounted()
@@ -157,6 +167,21 @@ class TestTornMessage(unittest.TestCase):
             self.assertEqual((outbox.append(b"t", b"", 0), outbox._head), (status.OK, 0))
             self.assertTrue(outbox.next_seq > 2)
             self.setUp()
+
+    def test_its_number_is_passed_over_where_its_sector_has_no_room_for_a_proof(self):
+        """In a full ring it may have been shown. With room it would have been proven first."""
+        for kind, align, most in ((Outbox, 4, 4000), (Outbox, 32, 3968), (NotedOutbox, 4, 3928)):
+            for record_bytes, passed in ((most, 0), (most + 1, 254), (most + align, 254)):
+                flash = faulty(4)
+                outbox = kind(flash, record_bytes, align)
+                outbox.format(b"01234567")
+                length = record_bytes - 17
+                for _ in range(2):
+                    self.assertEqual(outbox.append(b"t", bytes(length), length), status.OK)
+                self.assertEqual(outbox._head, 1)
+                flash.put(2 * 4096, b"\x00" * 100)
+                again = kind(flash, record_bytes, align)
+                self.assertEqual((again.mount(), again.next_seq), (status.OK, 2 + passed))
 
 
 class TestBlankOrForeign(unittest.TestCase):
@@ -278,6 +303,18 @@ class TestFormat(unittest.TestCase):
         self.assertEqual(erased, [1, 1, 1, 1, 1, 0])
         self.assertEqual((outbox.oldest_seq, outbox.next_seq, outbox.acked), (0, 0, 0))
         self.assertEqual((outbox._head, outbox.boot), (3, 1))
+
+    def test_over_an_outbox_with_a_block_that_takes_no_erase_nothing_of_it_is_kept(self):
+        """Its sector may follow the new header, which has no record yet."""
+        for dead in range(6):
+            flash, outbox = formatted(6, faulty(6, kind=Deaf))
+            while outbox._head < 3:
+                publish(outbox)
+            flash.dead = dead
+            self.assertEqual(outbox.format(b"89abcdef", True), status.OK, dead)
+            again = Outbox(flash)
+            self.assertEqual((again.mount(), again.stream), (status.OK, b"89abcdef"), dead)
+            self.assertEqual((again.load(0), again.next_seq), (status.EMPTY, 0), dead)
 
     def test_the_first_block_that_takes_a_header_is_the_first_of_the_ring(self):
         flash = faulty(4)

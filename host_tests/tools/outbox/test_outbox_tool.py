@@ -89,7 +89,8 @@ def firmware_finds(data, align, page_bytes):
         flash_in_ram(len(data) // 4096, image=data), align=align, page_bytes=page_bytes
     )
     found = outbox.mount()
-    passed_over = 254 if outbox._doubt & 12 else 0  # a jump depends on record_bytes
+    # A jump depends on record_bytes. No sector has room for as many messages.
+    passed_over = 254 if outbox.next_seq - outbox._first_seq >= 254 else 0
     facts = (
         outbox.stream.decode(),
         outbox.next_seq - passed_over,
