@@ -62,7 +62,6 @@ def source_tree(folder: Path) -> Path:
         shutil.copytree(
             REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
         )
-    shutil.copy(REPOSITORY / "package.json", folder)
     shutil.copytree(RIGS / "rig_board", folder / "boards" / "RIG")
     return folder
 

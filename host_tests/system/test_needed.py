@@ -3,6 +3,7 @@
 these files alone; a setting whose files are not there is reported, not a crash.
 """
 
+import ast
 import json
 import os
 import random
@@ -111,6 +112,20 @@ def test_a_board_gets_no_module_of_another_port(kind):
     names = {Path(path).stem for path in files_of(kind, checked(PLAIN))}
     assert ("rp2_board" in names) == kind.startswith("RPI_")
     assert ("esp32_board" in names) == kind.startswith("ESP32_") == ("partition" in names)
+
+
+@pytest.mark.parametrize("kind", kinds.names(REPOSITORY))
+def test_a_board_collects_garbage_early_before_it_imports_anything_of_ours(kind):
+    """`support` sets the threshold: garbage of imports would leave no long piece of heap."""
+    source = (REPOSITORY / "boards" / kind / "board.py").read_text()
+    ours = [
+        node.module
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in ("outpost", "support")
+    ]
+    assert ours[0].split(".")[0] == "support"
+    threshold = "gc.threshold(65_536)"
+    assert threshold in (REPOSITORY / "boards/support/__init__.py").read_text()
 
 
 def test_without_parts_there_is_nothing_of_theirs():
