@@ -94,6 +94,7 @@ mixed: setup  ## any session, options and outbox at a server at fault, by chance
 size-diff: size
 
 size: setup  ## bytes of the firmware: .mpy, heap on 32-bit, loaded and frozen, against the baseline
+	@$(BIN)/python host_tests/bench/installed_files.py
 	@$(BIN)/python host_tests/bench/size_report.py --frozen
 
 build: setup  ## the firmware's .mpy files in build/firmware, for every processor or for ARCH=

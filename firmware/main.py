@@ -341,14 +341,18 @@ def main():
         board.open(settings)
         station = build(settings, commands)
         forget_built_in(found)
-    except ValueError as error:
+        if settings["deep_sleep"]:
+            from station.deep_sleep import wake
+        else:
+            wake = None
+    except (ValueError, ImportError) as error:
+        if isinstance(error, ImportError):  # a module of settings that came another way
+            error = "%s: `outpost update` or `flash` brings it" % error
         print(error, file=sys.stderr)
         if take_back(commands, error):
             return board.restart()
         return board.give_up()
-    if settings["deep_sleep"]:
-        from station.deep_sleep import wake
-
+    if wake:
         return wake(station, board, settings)
     return run(station)
 

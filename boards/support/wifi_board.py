@@ -11,12 +11,6 @@ switching the radio on, and an erase (0.4 s) cannot be divided.
 """
 
 import gc
-
-# Before any other import: otherwise their garbage fills the whole heap before the first collection,
-# and no gap is left for the contiguous 17 KB that TLS allocates.
-if hasattr(gc, "threshold"):  # CPython has none
-    gc.threshold(65_536)  # pyright: ignore[reportAttributeAccessIssue]
-
 import os
 import random
 import select

@@ -58,6 +58,13 @@ def is_ours_to_write(path):
     return is_ours and name.endswith(".mpy") and name != ".mpy"
 
 
+def folders(room=""):
+    """Returns the paths of all folders in that one, with theirs."""
+    paths = [room + name for name in os.listdir(room or ".")]
+    found = [path for path in paths if os.stat(path)[0] & _IS_FOLDER]
+    return found + [path for one in found for path in folders(one + "/")]
+
+
 def library_modules(folder="outpost"):
     """Returns the paths of all modules of the library, those in its folders included."""
     found = []

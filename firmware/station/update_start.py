@@ -7,13 +7,18 @@ files in place, counts the starts on trial, and takes the files back. The page: 
         back ID WHY                 the next start takes them back
         kept ID, failed ID WHY      decided; the program answers, and removes the folder
     update/plan     a line for each file: NUMBER KIND PATH
-    update/N        the new file of line N, until it is in its place
-    update/N.old    the file that it replaced
+    update/new-K    packs of new files, until these are in their places
+    update/old-K    packs of the files that they replaced, or that were removed
+    update/N        the new file of line N by itself, until it is in its place
+    update/N.old    the file that it replaced, where a firmware from before packs put it aside
 
 KIND: = replaces, + is new, - is only removed. A path may lie in a folder of the library, which is
-made here; one that is empty then is removed when the update is decided. Each step is a rename, and
-after a power cut the next start repeats the steps that it finds undone. The files that a start
-needs to get here are at their paths at every moment: they are copied before they are replaced.
+made here; one that is empty then is removed when the update is decided. A pack has for each file a
+line NUMBER SIZE and its bytes: small files share blocks of the flash, and a pack is removed when
+its files are in their places, so one firmware more fits. What is added to a pack is there whole or
+not at all, a file comes to its path by a rename, and after a power cut the next start repeats the
+steps that it finds undone. The files that a start needs to get here are at their paths at every
+moment.
 
 Must not import anything of the program. Allocation: a few kilobytes, at a start with an update.
 """
@@ -27,13 +32,16 @@ FOLDER = "update"
 PLAN_PATH = FOLDER + "/plan"
 _PHASE_PATH = FOLDER + "/phase"
 _COPY_PATH = FOLDER + "/copy"
+_SELF = "station/update_start.mpy"
 _NAMES = ("list", "list.new", "part", "plan", "plan.new", "phase", "phase.new", "copy")
 _ENOENT = const(2)
+_EIO = const(5)
 _MOST_STARTS_ON_TRIAL = const(3)
 _WATCHDOG_MS = const(8000)
 _RESTART_STATUS = const(75)  # exit status of a desktop board: start it again
 _COPY_BYTES = const(512)
-_NEEDED_AT_START = ("main.py", "station/__init__.mpy", "station/update_start.mpy")
+_PACK_BYTES = const(16_384)
+NEW, OLD = "new-", "old-"  # packs
 
 
 def read_phase():
@@ -59,7 +67,48 @@ def own_names():
         names = os.listdir(FOLDER)
     except OSError:
         return []
-    return [name for name in names if name in _NAMES or name.replace(".old", "").isdigit()]
+    return [name for name in names if name in _NAMES or _number_in(name).isdigit()]
+
+
+def _number_in(name):
+    if name.startswith((NEW, OLD)):
+        return name[len(NEW) :]
+    return name.replace(".old", "")
+
+
+def packs(kind):
+    """Returns their paths, in the order in which they were made."""
+    numbers = [int(name[len(kind) :]) for name in own_names() if name.startswith(kind)]
+    return [FOLDER + "/" + kind + str(number) for number in sorted(numbers)]
+
+
+def entries(pack):
+    """Returns [number of the line, where its bytes begin, how many they are] of each file."""
+    found, at, end = [], 0, os.stat(pack)[6]
+    with open(pack, "rb") as file:
+        while at < end:
+            file.seek(at)
+            line = file.readline()
+            number, size = line.decode().split()
+            found.append((number, at + len(line), int(size)))
+            at += len(line) + int(size)
+    return found
+
+
+def numbers_in(kind):
+    """Returns those of all files in packs of this kind."""
+    return [number for pack in packs(kind) for number, _, _ in entries(pack)]
+
+
+def add(kind, number, path):
+    """Add a file to the last pack, or to a new one. Raises OSError; then it is in none."""
+    size, known = os.stat(path)[6], packs(kind)
+    pack = known[-1] if known else FOLDER + "/" + kind + "0"
+    if known and os.stat(pack)[6] + size > _PACK_BYTES:
+        pack = FOLDER + "/" + kind + str(int(_number_in(pack[len(FOLDER) + 1 :])) + 1)
+    with open(path, "rb") as file, open(pack, "ab") as target:
+        target.write(("%s %d\n" % (number, size)).encode())
+        _copy(file, target, size)
 
 
 def give_up(why):
@@ -103,8 +152,11 @@ def _count(name, within_s, starts):
 
 def _put_in_place(name, within_s):
     try:
-        for number, kind, path in _plan():
-            _put(FOLDER + "/" + number, kind, path)
+        plan = _plan()
+        saved = numbers_in(OLD)
+        _unpack(plan, saved)
+        for number, kind, path in plan:
+            _put(number, kind, path, saved)
         write_phase("trial", name, within_s + " 0")
     except OSError as error:  # the flash is full: what was there is still there
         return _take_back(name, "the files cannot be put in place: " + str(error))
@@ -112,10 +164,13 @@ def _put_in_place(name, within_s):
 
 
 def _take_back(name, why):
-    """If it fails, the next start continues."""
+    """If it fails, the next start continues: until all other files are back, with this module."""
     write_phase("back", name, why)
-    for number, kind, path in _plan():
-        _put_back(FOLDER + "/" + number, kind, path)
+    plan = _plan()
+    for pack in packs(NEW):
+        os.remove(pack)
+    _put_back([line for line in plan if line[2] != _SELF])
+    _put_back([line for line in plan if line[2] == _SELF])
     write_phase("failed", name, why)
     _reset()
 
@@ -130,36 +185,72 @@ def _plan():
         return []  # removed by cable: nothing was moved, or all is settled there
 
 
-def _put(staged, kind, path):
-    old = staged + ".old"
-    if kind != "+" and not there(old):
-        if path in _NEEDED_AT_START:
-            _copy(path, _COPY_PATH)
-            os.rename(_COPY_PATH, old)
-        else:
-            os.rename(path, old)
-    if kind != "-" and there(staged):
-        folder = path.rpartition("/")[0]
-        if "/" in folder and not there(folder):
-            os.mkdir(folder)
-        os.rename(staged, path)
+def _unpack(plan, saved):
+    """Put the files of each pack in place, then remove it."""
+    lines = {number: (kind, path) for number, kind, path in plan}
+    for pack in packs(NEW):
+        for number, at, size in entries(pack):
+            if number in lines:
+                kind, path = lines[number]
+                _save(number, kind, path, saved)
+                _place(pack, at, size, path)
+        os.remove(pack)
 
 
-def _put_back(staged, kind, path):
-    if kind == "+":
-        if not there(staged) and there(path):
+def _save(number, kind, path, saved):
+    """Add what is at the path to the packs of old files, once."""
+    if kind != "+" and number not in saved and there(path):
+        add(OLD, number, path)
+
+
+def _place(pack, at, size, path):
+    with open(pack, "rb") as file, open(_COPY_PATH, "wb") as target:
+        file.seek(at)
+        _copy(file, target, size)
+    _rename(_COPY_PATH, path)
+
+
+def _rename(source, path):
+    folder = path.rpartition("/")[0]
+    if folder and not there(folder):
+        os.mkdir(folder)
+    os.rename(source, path)
+
+
+def _put(number, kind, path, saved):
+    """What is in no pack: a file by itself, or one to remove."""
+    staged = FOLDER + "/" + number
+    if kind == "-":
+        _save(number, kind, path, saved)
+        if there(path):
             os.remove(path)
-    elif there(staged + ".old"):
-        os.rename(staged + ".old", path)
+    elif there(staged):
+        _save(number, kind, path, saved)
+        _rename(staged, path)
 
 
-def _copy(source, target):
-    piece = bytearray(_COPY_BYTES)
-    with open(source, "rb") as from_file, open(target, "wb") as to_file:
-        count = from_file.readinto(piece)
-        while count:
-            to_file.write(memoryview(piece)[:count])
-            count = from_file.readinto(piece)
+def _put_back(lines):
+    paths = {number: path for number, _, path in lines}
+    for pack in packs(OLD):
+        for number, at, size in entries(pack):
+            if number in paths:
+                _place(pack, at, size, paths[number])
+    for number, kind, path in lines:
+        staged = FOLDER + "/" + number
+        if there(staged + ".old"):
+            os.rename(staged + ".old", path)
+        elif kind == "+" and not there(staged) and there(path):
+            os.remove(path)
+
+
+def _copy(source, target, size):
+    piece = memoryview(bytearray(_COPY_BYTES))
+    while size:
+        count = source.readinto(piece[: min(size, _COPY_BYTES)])
+        if not count:
+            raise OSError(_EIO)
+        target.write(piece[:count])
+        size -= count
 
 
 def _watch():

@@ -3,7 +3,7 @@ only while an update arrives. UPDATES.md describes the messages.
 
     update/list     the files that the firmware is to have, and the signature; checked
     update/part     the file that is arriving
-    update/N        the file of line N, whole, its SHA-256 checked
+    update/new-K    packs of the files that are whole, their SHA-256 checked: update_start.py
 
 Nothing here replaces a file of the program. Each message may arrive twice, or not at all: the
 answer to the next question says what is missing. Allocation: a few kilobytes while an update
@@ -23,16 +23,27 @@ from station.update_record import (
     LIST_PATH,
     RECORD_PATH,
     digest_of,
+    folders,
     is_ours_to_write,
     library_folders,
     library_modules,
     read_record,
     signature_of,
 )
-from station.update_start import FOLDER, PLAN_PATH, own_names, there
+from station.update_start import (
+    FOLDER,
+    NEW,
+    PLAN_PATH,
+    add,
+    numbers_in,
+    own_names,
+    packs,
+    there,
+)
 
 _PART_PATH = FOLDER + "/part"
-_FORM = "outpost-update 1"
+_FORM = const(2)  # of lists: for firmware that takes packs back
+_TITLE = "outpost-update"
 _MOST_LIST_BYTES = const(24_576)
 _MOST_FILES = const(250)
 _TAG_DIGITS = const(8)
@@ -40,8 +51,17 @@ _MOST_WHY = const(100)
 _SIGNATURE_BYTES = const(65)  # 64 hex digits and the end of the line
 _PIECE_BYTES = const(512)
 _FLASH_BLOCK_BYTES = const(4096)
-_UPDATE_SPARE_BLOCKS = const(8)  # folders, and what littlefs needs to change them
-_FOLDER_BLOCKS = const(2)  # of a new folder
+_UPDATE_SPARE_BLOCKS = const(14)  # a pack and a file twice for a moment; what littlefs needs
+_FOLDER_BLOCKS = const(2)
+
+
+def _blocks(size):
+    return (size + _FLASH_BLOCK_BYTES - 1) // _FLASH_BLOCK_BYTES
+
+
+def _packed():
+    """Returns the bytes in packs that have arrived."""
+    return sum([os.stat(pack)[6] for pack in packs(NEW)])
 
 
 class Taking:
@@ -100,7 +120,7 @@ class Taking:
             "update": tag, "asked": asked, "mpy": getattr(sys.implementation, "_mpy", 0),
             "board": record.get("board", ""), "version": record.get("version", ""),
             "installed": record.get("made", 0), "list": self._tag, "made": self._made,
-            "rooms": library_folders(),  # a list may name such
+            "rooms": library_folders(), "form": _FORM,  # a list may name such, and has this form
         }  # fmt: skip
         if self.why:
             found["why"] = self.why[:_MOST_WHY]
@@ -174,7 +194,7 @@ class Taking:
     def _head_fault(self, line):
         """Check FORM DEVICE BOARD VERSION MADE_S. Returns "" or what is wrong."""
         words = line.split()
-        if not line.startswith(_FORM + " ") or len(words) != 6:
+        if words[:2] != [_TITLE, str(_FORM)] or len(words) != 6:
             return "the list has another form; update this board by cable once"
         if not self._record:
             return "this board was not installed by `outpost flash`; do that once"
@@ -201,7 +221,8 @@ class Taking:
     def _look(self, length):
         """Find out which files must arrive. Returns "" or what is wrong."""
         self._need, rooms = bytearray(), set()
-        blocks = _UPDATE_SPARE_BLOCKS
+        arrived = numbers_in(NEW)
+        new, old, blocks = 0, 0, _UPDATE_SPARE_BLOCKS  # bytes in packs, then blocks besides them
         for number, digest, size, flag, path in self._entries():
             self._feed()
             present = digest_of(path, self._piece)
@@ -210,18 +231,22 @@ class Taking:
             is_new = self._is_wanted(flag, path, present) and present != digest
             if is_new and self._is_users(path, present):
                 return path + " on this board is not Outpost's; update it by cable"
-            self._need.append(is_new and not there(FOLDER + "/" + str(number)))
-            if self._need[-1]:
-                blocks += (size + _FLASH_BLOCK_BYTES - 1) // _FLASH_BLOCK_BYTES
+            self._need.append(is_new and str(number) not in arrived)
+            if is_new:
+                found = os.stat(path)[6] if present else 0
+                old += found
+                new += size if self._need[-1] else 0
+                blocks += max(_blocks(size) - _blocks(found), 0)
                 rooms.add(path.rpartition("/")[0])
         blocks += sum([_FOLDER_BLOCKS for room in rooms if "/" in room and not there(room)])
-        return self._room_fault(blocks)
+        return self._room_fault(blocks + _blocks(max(new, old - _packed())))
 
     def _room_fault(self, blocks):
         if not hasattr(os, "statvfs"):
             return ""
         found = os.statvfs(FOLDER)
         free = found[0] * found[3] // _FLASH_BLOCK_BYTES
+        free += _FOLDER_BLOCKS * len(folders())  # MicroPython counts those of a folder twice
         if free >= blocks:
             return ""
         return "%d blocks of flash are free, and the update needs %d" % (free, blocks)
@@ -266,7 +291,7 @@ class Taking:
         found = binascii.hexlify(self._digest.digest()).decode()
         self._close()
         if found == self._wanted:
-            os.rename(_PART_PATH, FOLDER + "/" + str(number))
+            add(NEW, str(number), _PART_PATH)
             self._need[number] = 0
 
     def _entry(self, number):

@@ -292,11 +292,10 @@ def test_the_library_alone_is_enough_for_each_of_its_modules():
 
 # --- What brings the modules onto a board ---
 
-MIP = {  # package: the modules that a program imports of it; None: all there are
+MIP = {  # package: the modules that a program imports of it
     FIRMWARE / "client.json": "client session ram_outbox status",
     FIRMWARE / "client_outbox.json": "client session outbox ram_outbox status",
     FIRMWARE / "level5.json": "client session level5 outbox ram_outbox status",
-    REPOSITORY / "package.json": None,
 }
 
 
@@ -309,7 +308,7 @@ def with_packages(names) -> set[str]:
 
 @pytest.mark.parametrize("package", MIP, ids=lambda path: path.name)
 def test_a_mip_package_holds_what_its_modules_import_and_nothing_else(package):
-    roots = [NAMES[name] for name in (MIP[package] or "").split()] or MODULES.keys()
+    roots = [NAMES[name] for name in MIP[package].split()]
     paths = [FILES[name] for name in with_packages(closed(roots))]
     urls = json.loads(package.read_text())["urls"]
     assert sorted((package.parent / url).resolve() for _, url in urls) == sorted(paths)

@@ -13,6 +13,6 @@ from outpost_tools.device import payload
 
 if __name__ == "__main__":
     files = pickle.loads(Path(sys.argv[1]).read_bytes())
-    payload.build = lambda root, kind, architecture: files
+    payload.build = lambda *_, **__: files
     source_tree.repository = lambda: Path(sys.argv[2])
     sys.exit(cli.main(sys.argv[3:]))

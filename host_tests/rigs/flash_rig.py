@@ -23,7 +23,7 @@ import pytest
 from outpost_tools import cli
 from outpost_tools.common import source_tree as original_tree
 from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import kinds, payload
+from outpost_tools.device import kinds, needed, payload
 from paths import FAKES, REPOSITORY, RIGS, UNIX_BOARD, joined
 from pty_board import PtyBoard
 
@@ -62,7 +62,6 @@ def source_tree(folder: Path) -> Path:
         shutil.copytree(
             REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
         )
-    shutil.copy(REPOSITORY / "package.json", folder)
     shutil.copytree(RIGS / "rig_board", folder / "boards" / "RIG")
     return folder
 
@@ -147,10 +146,14 @@ class Rig(PtyBoard):
         return dict(ast.literal_eval(line) for line in self.mpremote("exec", _HASHES).splitlines())
 
     def wanted(self) -> dict[str, bytes]:
-        """Returns the SHA-256 that the firmware's files must have."""
-        kind = kinds.load(self.tree, "RIG")
-        files = payload.build(self.tree, kind, MPY[self.architecture])
+        """Returns the SHA-256 that the firmware's files must have, with these SETTINGS."""
+        files = self.built()
         return {path: hashlib.sha256(data).digest() for path, data in files.items()}
+
+    def built(self) -> dict[str, bytes]:
+        kind = kinds.load(self.tree, "RIG")
+        settings = needed.defaults() | SETTINGS
+        return payload.build(self.tree, kind, MPY[self.architecture], settings)
 
     def is_whole(self) -> bool:
         """True when every file of the firmware is as it should be, and nothing unfinished is beside
@@ -163,9 +166,8 @@ class Rig(PtyBoard):
     @contextlib.contextmanager
     def flashing(self, *more: object) -> Iterator[subprocess.Popen]:
         """Runs `outpost flash` as a process, with the firmware compiled beforehand."""
-        kind = kinds.load(self.tree, "RIG")
         files = self.folder / "built.pickle"
-        files.write_bytes(pickle.dumps(payload.build(self.tree, kind, MPY[self.architecture])))
+        files.write_bytes(pickle.dumps(self.built()))
         command = [
             sys.executable,
             RIGS / "flash_prebuilt.py",

@@ -18,7 +18,7 @@ import pytest
 
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import kinds, payload
+from outpost_tools.device import kinds, needed, payload
 from paths import FAKES, FIRMWARE, PRODUCT, REPOSITORY, STUBS, UNIX_BOARD, joined
 
 FOLDER = FIRMWARE / "examples"
@@ -138,7 +138,9 @@ def test_on_the_desktop(tmp_path, name, python):
 def shipped(tmp_path_factory):
     """The files of a Pico W."""
     folder = tmp_path_factory.mktemp("pico")
-    made = payload.build(REPOSITORY, kinds.load(REPOSITORY, "RPI_PICO_W"), "x86")
+    programs = [(FOLDER / f"{name}.py").read_text() for name in EXAMPLES]
+    kind = kinds.load(REPOSITORY, "RPI_PICO_W")
+    made = payload.build(REPOSITORY, kind, "x86", needed.defaults(), programs)
     for path, data in made.items():
         target = folder / path.lstrip("/")
         target.parent.mkdir(exist_ok=True)

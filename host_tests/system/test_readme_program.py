@@ -22,7 +22,7 @@ import pytest
 
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import kinds, payload
+from outpost_tools.device import kinds, needed, payload
 from paths import FAKES, PRODUCT, REPOSITORY, UNIX_BOARD, joined
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -129,7 +129,9 @@ def test_over_the_fakes_of_a_board_each_run_sends_one_message(tmp_path, kind):
     command = find_micropython("i386")
     if command is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
-    for path, data in payload.build(REPOSITORY, kinds.load(REPOSITORY, kind), "x86").items():
+    for path, data in payload.build(
+        REPOSITORY, kinds.load(REPOSITORY, kind), "x86", needed.defaults()
+    ).items():
         target = tmp_path / path.lstrip("/")
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(data)

@@ -19,7 +19,7 @@ from outpost_tools import cli
 from outpost_tools.common import firmware, source_tree
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.device import kinds, payload
+from outpost_tools.device import kinds, needed, payload
 from outpost_tools.update.transfer import Transfer
 from paths import REPOSITORY
 from real_broker import Observer, micropython
@@ -30,6 +30,7 @@ SETTINGS = {
     "device_id": NAME,
     "broker_host": "127.0.0.1",
     "mode": "broker",
+    "say_state": True,
     "interval_ms": 100,
     "commands": True,
     "update_key": KEY,
@@ -45,11 +46,16 @@ def broker(tmp_path_factory):
         yield running
 
 
+def built(root: Path, *, is_flat: bool = False, **settings) -> dict[str, bytes]:
+    kind, full = kinds.load(root, "UNIX"), needed.defaults() | SETTINGS | settings
+    return payload.build(root, kind, "x86", full, is_flat=is_flat)
+
+
 def installed(
     folder: Path, root: Path, port: int, files: dict[str, bytes] | None = None, **settings
 ) -> Path:
     """What `outpost flash` leaves on a board, as far as files go."""
-    files = files or payload.build(root, kinds.load(root, "UNIX"), "x86")
+    files = files or built(root, **settings)
     for path, data in files.items():
         target = folder / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +168,7 @@ def test_a_board_gets_new_firmware_and_takes_bad_one_back(broker, tmp_path, from
         assert "would take 1 of" in capsys.readouterr().out
         assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
         assert f"{NAME}: done" in capsys.readouterr().out
-        wanted = payload.build(good, kinds.load(good, "UNIX"), "x86")
+        wanted = built(good)
         assert code_of(folder) == {path.lstrip("/"): data for path, data in wanted.items()}
         assert board.ends == [75, 75]
         assert update(broker, folder) == 0
@@ -211,7 +217,7 @@ def test_what_was_interrupted_goes_on_and_power_cuts_hurt_nothing(
         left, files = map(int, re.search(r"take (\d+) of (\d+)", capsys.readouterr().out).groups())
         assert 0 < left < files
         assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
-    wanted = payload.build(good, kinds.load(good, "UNIX"), "x86")
+    wanted = built(good)
     assert code_of(folder) == {path.lstrip("/"): data for path, data in wanted.items()}
 
 
@@ -227,12 +233,16 @@ _OLD_TAKE = """
 def _answer(self, tag, asked, answer=Taking._answer):
     said = answer(self, tag, asked)
     text = said.rpartition(b"\\n")[0]
-    text = json.dumps({key: one for key, one in json.loads(text).items() if key != "rooms"})
+    later = ("rooms", "form")
+    text = json.dumps({key: one for key, one in json.loads(text).items() if key not in later})
     text = text.encode()
     signature = signature_of(self._key, lambda digest: digest.update(text))
     return text + b"\\n" + signature.encode()
 
-Taking._answer = _answer
+def _head_fault(self, line, fault=Taking._head_fault):
+    return fault(self, line.replace("outpost-update 1 ", "outpost-update 2 "))
+
+Taking._answer, Taking._head_fault = _answer, _head_fault
 """
 
 
@@ -240,17 +250,16 @@ def test_a_board_from_before_there_were_rooms_gets_them(broker, tmp_path, from_c
     """First the new firmware in the layout that its updater takes, and with that one the rooms."""
     flat = tmp_path / "old"
     checkout(flat, "0.0.1", station_update_record=_OLD_RECORD, station_update_take=_OLD_TAKE)
-    files = payload.build(flat, kinds.load(flat, "UNIX"), "x86", is_flat=True)
+    files = built(flat, is_flat=True)
     folder = installed(tmp_path / "board", flat, broker.port, files=files)
     new = checkout(tmp_path / "new", "9.9.9")
     into_room(new)
     from_checkout(new)
     in_room = f"outpost/{ROOM}/{MODULE}.mpy"
-    kind = kinds.load(new, "UNIX")
     with Heard(broker) as heard, Running(folder) as board:
         for is_flat in (True, False):
             assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
-            wanted = payload.build(new, kind, "x86", is_flat=is_flat)
+            wanted = built(new, is_flat=is_flat)
             assert code_of(folder) == {path.lstrip("/"): data for path, data in wanted.items()}
             assert (folder / in_room).exists() is not is_flat
         assert "nothing to change" not in capsys.readouterr().out
@@ -283,15 +292,40 @@ def test_a_board_without_flash_for_rooms_gets_all_in_one_folder(
     broker, tmp_path, from_checkout, capsys
 ):
     full = checkout(tmp_path / "full", "0.0.1", station_update_take=_FULL)
-    files = payload.build(full, kinds.load(full, "UNIX"), "x86", is_flat=True)
+    files = built(full, is_flat=True)
     folder = installed(tmp_path / "board", full, broker.port, files=files)
     new = checkout(tmp_path / "new", "9.9.9")
     into_room(new)
     from_checkout(new)
     with Running(folder) as board:
         assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
-    wanted = payload.build(new, kinds.load(new, "UNIX"), "x86", is_flat=True)
+    wanted = built(new, is_flat=True)
     assert code_of(folder) == {path.lstrip("/"): data for path, data in wanted.items()}
+
+
+def send(broker: Broker, *words: str) -> int:
+    return cli.main(["send", "--broker", f"127.0.0.1:{broker.port}", NAME, *words])
+
+
+def test_settings_whose_modules_are_not_there_are_taken_back_until_an_update_brings_them(
+    broker, tmp_path, capsys
+):
+    folder = installed(tmp_path / "board", REPOSITORY, broker.port)
+    toml = folder / "settings.toml"
+    with Heard(broker) as heard, Running(folder) as board:
+        heard.wait_more(3)
+        assert send(broker, "set", "level=5") == 1
+        said = capsys.readouterr().out
+        assert "taken back: they do not start: no module named 'outpost.level5'" in said
+        assert "`outpost update` or `flash` brings it" in said
+        heard.wait_more(3)
+        toml.write_text(toml.read_text() + "level = 5\n")
+        assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
+        assert (folder / "outpost/mqtt5/level5_session.mpy").exists()
+        assert send(broker, "set", "level=5") == 0, (capsys.readouterr(), board.console())
+        heard.wait_more(3)
+        assert heard.is_without_gap()
+    assert not (folder / "crash.txt").exists()
 
 
 def test_a_sleeping_board_takes_it_at_its_connections(broker, tmp_path, from_checkout, capsys):

@@ -35,7 +35,7 @@ def unlink(path):
 
 def list_of(signature):
     """As the desktop makes it; every file differs from what the folder has: nothing."""
-    lines = ["outpost-update 1 board-1 UNIX 1 1"]
+    lines = ["outpost-update 2 board-1 UNIX 1 1"]
     lines += ["%s 9 = outpost/module_%d.mpy" % ("0" * 64, number) for number in range(FILES)]
     return "\n".join(lines) + "\n" + signature + "\n"
 

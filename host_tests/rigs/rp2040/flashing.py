@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from outpost_tools.common.broker import Broker
 from rp2040 import image, littlefs
 from rp2040.board import Board, stand_ins
 from rp2040.installed import KIND, REPOSITORY
 
-LIMIT_S = 300
+LIMIT_S = 600
 SETTINGS = """\
 device_id = "b1"
 broker_host = "127.0.0.1"
@@ -38,14 +39,13 @@ class Done:
 
 
 class Port:
-    """A board with stock MicroPython behind a pseudo-terminal, and a broker that it can reach."""
+    """A board with stock MicroPython behind a pseudo-terminal. settings: lines of TOML. flash: its
+    image; more: as Board has them."""
 
-    def __init__(self, folder: Path, broker: Broker) -> None:
-        self.board = Board(
-            littlefs.with_files(image.load(), stand_ins()), has_terminal=True, speed=1.0
-        )
+    def __init__(self, folder: Path, settings: str, flash: bytes, **more: Any) -> None:
+        self.board = Board(flash, has_terminal=True, speed=1.0, **more)
         self.settings = folder / "board.toml"
-        self.settings.write_text(SETTINGS.format(port=broker.port))
+        self.settings.write_text(settings)
         self.board.run_for(1)
 
     def run(self, *words: str) -> Done:
@@ -73,7 +73,8 @@ class Port:
 
     def flash(self) -> Done:
         where = ("--board", KIND, "--port", self.board.terminal.path)
-        return self.run("outpost_tools.cli", "flash", *where, "--settings", str(self.settings))
+        words = (*where, "--settings", str(self.settings), "--timeout", "60")  # a busy machine
+        return self.run("outpost_tools.cli", "flash", *words)
 
     def mpremote(self, *words: str) -> Done:
         return self.run("mpremote", "connect", self.board.terminal.path, *words)
@@ -83,7 +84,8 @@ def check(folder: Path, say: Callable[[str], None]) -> list[str]:
     """Check the first install, a repetition, and mpremote. Returns what was wrong."""
     faults = []
     with Broker("mosquitto", folder / "broker") as broker:
-        port = Port(folder, broker)
+        flash = littlefs.with_files(image.load(), stand_ins())
+        port = Port(folder, SETTINGS.format(port=broker.port), flash)
         for name, wanted in (("first install", " 0 unchanged"), ("repeat", "0 copied")):
             done = port.flash()
             say(f"outpost flash, {name}: {done.real_s:.0f} s, exit status {done.status}")

@@ -14,7 +14,9 @@ import time
 
 import pytest
 
-from flash_rig import BLOCKS, REPOSITORY, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import MPY, REPOSITORY, SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from outpost_tools import cli
+from outpost_tools.device import needed
 from outpost_tools.device.plan import digest
 from real_broker import wait_for
 
@@ -60,9 +62,6 @@ def globbed(folder, word):
 ROOMS = [REPOSITORY / place for place in ("firmware/outpost", "firmware/station", "boards/support")]
 
 
-UPDATES = ("updatable", "update_record", "update_start", "update_take")
-
-
 def modules_on(rig, folder):
     """Path below the folder -> SHA-256, of the files in the three packages."""
     prefixes = tuple(f"{folder}/{room.name}/" for room in ROOMS)
@@ -82,27 +81,32 @@ def sources():
 
 
 @pytest.mark.long
-def test_mpremote_by_hand_as_the_page_says(rig):
-    lines = lines_with(PAGE, "mpremote ")
-    by_hand = [line for line in lines if " cp " in line]
-    assert len(by_hand) >= 4
-    (rig.tree / "settings.json").write_text(
-        '{"device_id": "x", "broker_host": "127.0.0.1", "outbox_blocks": 8}'
-    )
-    removed = [line for line in lines if " rm " in line]
-    for line in [line for line in lines if line in by_hand + removed]:
-        run_here(rig, line.replace("RPI_PICO_W", "RIG"))
-    gone = tuple(word[1:] for line in removed for word in line.split() if word.startswith(":"))
-    assert modules_on(rig, "") == {
-        path: value for path, value in sources().items() if not path.startswith(gone)
+def test_by_hand_as_the_page_says_with_the_settings_of_the_example(rig, monkeypatch, capsys):
+    """A stock filesystem, the default outbox; the board starts, and pins its blocks."""
+    monkeypatch.chdir(rig.tree)
+    lines = [line for line in lines_with(PAGE, "kitchen") if "build" in line or "cp -r" in line]
+    assert [line.split()[0] for line in lines] == ["outpost", "mpremote"]
+    given = SETTINGS | {"mode": "collector", "interval_ms": 10_000}
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in given.items())
+    (rig.tree / "kitchen.toml").write_text(text)
+    words = lines[0].replace("armv6m", MPY[rig.architecture]).replace("RPI_PICO_W", "RIG").split()
+    assert cli.main(words[1:]) == 0, capsys.readouterr()
+    run_here(rig, lines[1])
+    kitchen = rig.tree / "kitchen"
+    copied = {
+        f"/{path.relative_to(kitchen)}": digest(path.read_bytes())
+        for path in kitchen.rglob("*")
+        if path.is_file()
     }
-    assert {f"station/{name}.py" for name in UPDATES} <= {*gone}
-    assert {"/board.py", "/main.py", "/settings.json"} <= set(rig.hashes())
-    for patience_s in (1, 2, 4, 8, 16, 32):  # to look is to stop it
+    found = {path: value.hex() for path, value in rig.hashes().items()}
+    assert copied.items() <= found.items() and len(copied) > 40
+    for patience_s in (1, 2, 4, 8, 16, 32, 64):  # to look is to stop it
         rig.power_cut()
         wait_for(lambda: rig.is_running_its_program, "its program")
         time.sleep(patience_s)
+        pinned = [path for path in rig.hashes() if path.startswith("/outbox/")]
         if "/outbox/map" in rig.hashes():
+            assert len(pinned) == 1 + needed.defaults()["outbox_blocks"] == 1 + 64
             return
     raise AssertionError("it does not start, or does not pin its outbox")
 
@@ -129,7 +133,7 @@ def served(folder):
         thread.join()
 
 
-MIP = ("firmware/client.json", "firmware/client_outbox.json", "package.json")
+MIP = ("firmware/client.json", "firmware/client_outbox.json", "firmware/level5.json")
 _IMPORT_ALL = """
 import os, sys
 rooms = [name for name in os.listdir("/lib") if name in ("outpost", "station", "support")]
@@ -162,15 +166,15 @@ def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
     }
     assert way == "file" or len(set(asked)) == 1 + len(wanted)
     assert "outpost.client" in rig.mpremote("exec", _IMPORT_ALL)
-    assert package != "package.json" or sorted(wanted) == sorted(sources())
+    free = rig.mpremote("exec", "import os; s = os.statvfs('/'); print(s[0] * s[3] // 4096)")
+    assert int(free) > 64 + 8, "an outbox of the default size"
 
 
 @pytest.mark.long
 def test_what_mip_installed_does_not_stand_in_the_way_of_flash(tmp_path, tree):  # noqa: F811
-    """/outpost comes before /lib/outpost on a board's path. Sources and compiled files together
-    need more than a Pico W's filesystem."""
-    with Rig(tmp_path / "rig", tree, blocks=2 * BLOCKS) as rig:
-        rig.mpremote("mip", "install", "package.json")
+    """/outpost comes before /lib/outpost on a board's path."""
+    with Rig(tmp_path / "rig", tree) as rig:
+        rig.mpremote("mip", "install", "firmware/client_outbox.json")
         assert rig.outpost("flash", "--no-link") == 0, rig.err
         said = rig.mpremote("exec", "import outpost.client as c; print(c.__file__)")
         assert said.strip() == "outpost/client.mpy"

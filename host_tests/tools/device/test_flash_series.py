@@ -11,7 +11,7 @@ from collector_process import Process, mosquitto, wait_until
 from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.common.message import decode
 from outpost_tools.common.series import is_series
-from outpost_tools.device import flashing, payload
+from outpost_tools.device import flashing, kinds, needed, payload
 from paths import REPOSITORY
 
 _ = mosquitto  # a fixture
@@ -33,10 +33,19 @@ def settings_file(rig, port, **more):
 
 
 def modules(rig):
-    return sorted(path for path in rig.hashes() if payload.is_of_series(path))
+    return sorted({*ALL} & rig.hashes().keys())
 
 
-ALL = sorted(payload.series(REPOSITORY, "x86"))
+def of_series():
+    kind = kinds.load(REPOSITORY, "UNIX")
+    without, with_ = [
+        payload.build(REPOSITORY, kind, "x86", needed.defaults() | {"series": wanted})
+        for wanted in (False, True)
+    ]
+    return sorted(with_.keys() - without.keys())
+
+
+ALL = of_series()
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@ itself, report."""
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from outpost_tools.device import (
     install,
     inventory,
     kinds,
+    needed,
     payload,
     plan,
     selftest,
@@ -31,17 +33,18 @@ from outpost_tools.device import (
 )
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.kinds import Kind
-from outpost_tools.device.payload import is_of_series
 from outpost_tools.device.progress import Progress, Silent
 from outpost_tools.device.settings_file import Settings, check_module
 
 _MOST_RECORD = 20_000  # characters of a record, or of settings
+_MOST_DRIVER = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of
-    the link's test, 0 = none."""
+    the link's test, 0 = none. programs: the user's own, which find what they import on the board.
+    """
 
     root: Path
     kind: Kind
@@ -52,6 +55,7 @@ class Job:
     answer_s: float = 10.0
     link_s: float = selftest.LINK_S
     progress: Progress = field(default_factory=Silent)
+    programs: tuple[Path, ...] = ()
 
 
 @dataclass
@@ -82,11 +86,14 @@ def flash(job: Job) -> Report:
             check_module(job.settings, job.kind, facts.machine, job.port)
         report.add("board", f"{job.kind.name}, {facts}, .mpy for {facts.architecture}")
         job.progress.note(f"{facts}; compiling the firmware for {facts.architecture}")
-        firmware = payload.build(job.root, job.kind, facts.architecture)
+        settings = _settings(job, board)
+        programs = _programs(job, board, settings)
+        firmware = payload.build(job.root, job.kind, facts.architecture, settings, programs)
         job.progress.note("comparing it with what is on the board")
         found = _look(board, firmware, job.settings)
-        if _has_series(job, board, found):
-            firmware |= payload.series(job.root, facts.architecture)
+        if not settings["series"] and _is_there(needed.SERIES, found):  # its outbox may hold some
+            settings |= {"series": True}
+            firmware = payload.build(job.root, job.kind, facts.architecture, settings, programs)
         firmware |= _drivers(job, board, facts.architecture, found)
         todo = _plan_firmware(job, board, firmware, found)
         _tell(report, job, todo)
@@ -113,7 +120,7 @@ def provision(job: Job) -> Report:
                 "has; try again when that is decided, in some minutes, or end it by `outpost flash`"
             )
         text = install.read_text(board, plan.RECORD, _MOST_RECORD)
-        wanted |= _missing_series(job, settings, facts.architecture, found, text)
+        wanted |= _missing(job, settings, facts.architecture, found, text)
         record = plan.read_record(text)
         todo = plan.make(wanted, found, (inventory.SECRETS, inventory.DRIVERS), record)
         known = plan.known_files(record, found, {})
@@ -198,29 +205,77 @@ def _on_board(board: Board) -> dict[str, Any]:
         return {}
 
 
-def _has_series(job: Job, board: Board, found: inventory.Inventory) -> bool:
-    """The settings want them; or the board had them, so its outbox may hold some."""
-    settings = job.settings.full if job.settings else _on_board(board)
-    return bool(settings.get("series")) or any(map(is_of_series, found.hashes))
+def _settings(job: Job, board: Board) -> dict[str, Any]:
+    """Those that the board will have; the defaults where there are none yet."""
+    return job.settings.full if job.settings else _on_board(board) or needed.defaults()
 
 
-def _missing_series(
+def _programs(job: Job, board: Board, settings: dict[str, Any]) -> list[str]:
+    """Sources whose imports the board needs, besides its own program. Raises ToolError."""
+    found = [_text(path) for path in job.programs]
+    if job.settings:
+        return found + [driver.source for driver in job.settings.drivers.values()]
+    ours = sensor_drivers.on_board(settings["sensors"], None)
+    for name in {one["driver"] for one in settings["sensors"] or () if isinstance(one, dict)}:
+        own = install.read_text(board, f"{inventory.DRIVERS}/{name}.py", _MOST_DRIVER)
+        found += [own] if own else [ours[name].source] if name in ours else []
+    return [source for source in found if _is_python(source)]
+
+
+def _is_python(source: str) -> bool:
+    try:
+        ast.parse(source)
+        return True
+    except (ValueError, SyntaxError):
+        return False
+
+
+def _text(path: Path) -> str:
+    """A program of the user's. Raises ToolError."""
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ToolError(f"--for {path}: {error}") from None
+    if not _is_python(source):
+        raise ToolError(f"--for {path}: is no Python program")
+    return source
+
+
+def _is_there(module: str, found: inventory.Inventory) -> bool:
+    """As source or compiled."""
+    path = f"/{module.replace('.', '/')}"
+    return any(f"{path}{ending}" in found.hashes for ending in (".py", ".mpy"))
+
+
+def _missing(
     job: Job, settings: Settings, architecture: str, found: inventory.Inventory, record: str
 ) -> dict[str, bytes]:
-    """The modules for series, where the settings want them and the program's files lack them.
+    """The modules that the settings need and the program's files lack.
 
     record: as it is on the board. Raises ToolError for a firmware of another version.
     """
-    has_program = any(path.startswith("/station/station.") for path in found.hashes)
-    if not settings.full["series"] or not has_program or any(map(is_of_series, found.hashes)):
+    if not _is_there("station.station", found):
         return {}
     if f'"version": "{firmware_version()}"' not in record:
-        raise ToolError(
-            f"{job.port}: key 'series' is true, and the firmware on this board is of another "
-            f"version and has no modules for it; run `outpost flash --board {job.kind.name} --port "
-            f"{job.port}` with these settings"
-        )
-    return payload.series(job.root, architecture)
+        lacking = [one for one in needed.used(settings.full) if not _is_there(one.module, found)]
+        if lacking:
+            raise ToolError(
+                f"{job.port}: key {lacking[0].key!r} needs modules that the firmware on this "
+                "board, which is of another version, does not have; run `outpost flash --board "
+                f"{job.kind.name} --port {job.port}` with these settings"
+            )
+        return {}
+    known = {_place(path) for path in found.hashes}
+    programs = [driver.source for driver in settings.drivers.values()]
+    built = payload.build(job.root, job.kind, architecture, settings.full, programs)
+    modules = {path: data for path, data in built.items() if path.count("/") > 1}
+    return {path: data for path, data in modules.items() if _place(path) not in known}
+
+
+def _place(path: str) -> tuple[str, str]:
+    """The package and the module, which has one name in all rooms, as source or compiled."""
+    parts = path.strip("/").split("/")
+    return parts[0], parts[-1].partition(".")[0]
 
 
 def _tell(report: Report, job: Job, todo: plan.Plan) -> None:

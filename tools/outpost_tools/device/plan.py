@@ -37,7 +37,7 @@ KEPT = ".kept"  # a file of the user's that had to make room
 _STALE = re.compile(
     rf"{PACKAGE}/.+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.m?py\.new|"
     rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?|"
-    rf"{UPDATE}/(\d+(\.old)?|(list|plan|phase)(\.new)?|part|copy)"
+    rf"{UPDATE}/(\d+(\.old)?|(list|plan|phase)(\.new)?|part|copy|(new|old)-\d+)"
 )
 _SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
 _ROOM_BLOCKS = 2  # a folder of littlefs has two

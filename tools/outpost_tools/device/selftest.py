@@ -188,7 +188,7 @@ _LINK = """
 from board import Board
 from outpost.client import Client
 from station.clock import Clock
-from outpost.ram_outbox import RamOutbox
+from outpost.outbox import Outbox
 from outpost.session import Session
 from station.settings import load
 
@@ -210,7 +210,8 @@ def link(limit_ms):
     options["user"] = settings["user"].encode() or None
     options["password"] = settings["password"].encode() or None
     options["level"] = level = settings.get("level", 4)  # a firmware from before has none
-    session = of_level(level)(RamOutbox(1, 64), who, **options)
+    outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
+    session = of_level(level)(outbox, who, **options)  # not mounted, it has nothing to send
     client = Client(board.link, session, board.random_bits)
     since = tick = board.ticks_ms()
     clock = Clock(since)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import kinds, payload, sensor_drivers
@@ -26,13 +27,16 @@ def architecture_of(device: str, mpy: int) -> str:
 def collect(
     root: Path, kind: kinds.Kind, architecture: str, settings: Settings, *, is_flat: bool = False
 ) -> list[Content]:
-    """What the settings need, and what other settings may have left. is_flat: for a board that
-    takes no folders of the library. Raises ToolError."""
-    needed = payload.build(root, kind, architecture, is_flat=is_flat)
-    optional = payload.series(root, architecture, is_flat=is_flat)
-    if settings.full["series"]:
-        needed, optional = needed | optional, {}
-    needed |= sensor_drivers.files(settings.drivers, architecture)
+    """What the settings need, and as optional what may be there without them: series in the outbox,
+    drivers. Other modules go. is_flat: for a board that takes no folders of the library. Raises
+    ToolError."""
+    programs = [driver.source for driver in settings.drivers.values()]
+
+    def built(full: dict[str, Any]) -> dict[str, bytes]:
+        return payload.build(root, kind, architecture, full, programs, is_flat=is_flat)
+
+    needed = built(settings.full) | sensor_drivers.files(settings.drivers, architecture)
+    optional = built(settings.full | {"series": True})
     for name in sensor_drivers.names():
         driver = sensor_drivers.find(name, None)
         optional |= sensor_drivers.files({name: driver}, architecture)

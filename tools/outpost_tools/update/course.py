@@ -97,6 +97,7 @@ class Course:
             return image.make(
                 files, self.key, device=self.device,
                 board=answer.board, version=firmware_version(), made_s=made_s,
+                form=min(answer.form, image.FORM),
             )  # fmt: skip
 
         for files in made:

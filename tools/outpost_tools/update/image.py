@@ -8,7 +8,8 @@ import hmac
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-FORM = "outpost-update 1"
+TITLE = "outpost-update"
+FORM = 2  # 1: of a board from before packs, which could not take this back
 TAG_DIGITS = 8
 PART_BYTES = 460  # bytes of a file per message; a board accepts messages of 512
 NO_TAG = "-" * TAG_DIGITS  # the tag of no list
@@ -53,11 +54,19 @@ def _rank(content: Content) -> tuple[int, str]:
 
 
 def make(
-    contents: Iterable[Content], key: bytes, *, device: str, board: str, version: str, made_s: int
+    contents: Iterable[Content],
+    key: bytes,
+    *,
+    device: str,
+    board: str,
+    version: str,
+    made_s: int,
+    form: int = FORM,
 ) -> Image:
-    """made_s: seconds since 1970; a board accepts no update made before the one it has."""
+    """made_s: seconds since 1970; a board accepts no update made before the one it has. form: the
+    one that the board takes."""
     ordered = tuple(sorted(contents, key=_rank))
-    lines = [f"{FORM} {device} {board} {version} {made_s}"]
+    lines = [f"{TITLE} {form} {device} {board} {version} {made_s}"]
     for one in ordered:
         flag = "?" if one.is_optional else "="
         lines.append(f"{hashlib.sha256(one.data).hexdigest()} {len(one.data)} {flag} {one.path}")

@@ -40,7 +40,8 @@ class Answer:
     """What a board reports about itself and about an update. mpy: `sys.implementation._mpy`.
     installed_s: when its last update was made. tag, made_s: of the list that it has; "": none.
     need: "list", or the files; why: the reason why it refuses. rooms: the number of
-    folders of the library, which a list may name; -1: of a board from before there were any."""
+    folders of the library, which a list may name; -1: of a board from before there were any. form:
+    of the lists that it takes."""
 
     board: str
     version: str
@@ -51,6 +52,7 @@ class Answer:
     need: str
     why: str
     rooms: int = -1
+    form: int = 1
 
 
 def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None:
@@ -65,6 +67,7 @@ def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None
             str(found["board"]), str(found["version"]), int(found["mpy"]),
             int(found["installed"]), str(found["list"]), int(found["made"]),
             str(found.get("need", "")), str(found.get("why", "")), int(found.get("rooms", -1)),
+            int(found.get("form", 1)),
         )  # fmt: skip
     except (ValueError, LookupError, TypeError, RecursionError):
         return None

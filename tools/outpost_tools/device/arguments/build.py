@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
+from outpost_tools.device.arguments import options
 
 SUMMARY = "compile the firmware to .mpy files, as `outpost flash` copies them"
 _DESCRIPTION = """\
@@ -19,6 +20,8 @@ examples:
   outpost build --arch armv6m                 Raspberry Pi Pico
                                               (Pico 2 armv7emsp; ESP32, S3 xtensawin; C3 rv32imc)
   outpost build --arch x86 --board UNIX       with main.py and the board's modules
+  outpost build --arch armv6m --board RPI_PICO_W --settings kitchen.toml --out kitchen
+                                              all that `flash` copies, to be copied by hand
 """
 
 
@@ -43,6 +46,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--source", type=Path, help="the folder with outpost/ and station/; default firmware/"
     )
     parser.add_argument("--board", metavar="BOARD", help="add main.py and boards/BOARD/*.py")
+    parser.add_argument(
+        "--settings",
+        metavar="TOML",
+        type=Path,
+        help="only the modules that these settings of a board need, with drivers and settings",
+    )
+    options.add_credentials(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     architectures = firmware_build.BOARD_ARCHITECTURES if every else (args.arch,)
     if args.out and len(architectures) > 1:
         raise ToolError("--out takes the files of one architecture: name it with --arch")
+    if args.settings:
+        return _write_for_a_board(args, root)
     firmware = args.source or root / "firmware"
     texts = firmware_build.sources(firmware)
     if args.board:
@@ -67,4 +79,28 @@ def run(args: argparse.Namespace) -> int:
             built[firmware_build.MAIN] = (firmware / firmware_build.MAIN).read_bytes()
         firmware_build.write(folder, built)
         print(f"{folder}: {len(built)} files")
+    return 0
+
+
+def _write_for_a_board(args: argparse.Namespace, root: Path) -> int:
+    """The files of one board, its settings included, into a new folder. Raises ToolError."""
+    from outpost_tools.device import kinds, payload, sensor_drivers, settings_file
+
+    if not args.board or not args.out or args.arch == "boards" or args.source:
+        raise ToolError("--settings needs --board, --arch and --out, and takes no --source")
+    kind = kinds.load(root, args.board)
+    settings = settings_file.load(args.settings, kind, args.credentials)
+    settings_file.tell_mode(settings, args.settings.name)
+    programs = [driver.source for driver in settings.drivers.values()]
+    built = payload.build(root, kind, args.arch, settings.full, programs)
+    built |= sensor_drivers.files(settings.drivers, args.arch) | settings.files
+    try:
+        args.out.mkdir(mode=0o700, parents=True)  # passwords and keys are in it
+        for path, data in built.items():
+            target = args.out / path.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+    except OSError as error:
+        raise ToolError(f"{args.out}: cannot write the build: {error.strerror}") from None
+    print(f"{args.out}: {len(built)} files, {sum(map(len, built.values())):,} bytes")
     return 0

@@ -52,6 +52,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="rename a main.py or board.py of your own on the board, instead of refusing",
     )
     parser.add_argument(
+        "--for",
+        metavar="PROGRAM",
+        dest="programs",
+        type=Path,
+        action="append",
+        default=[],
+        help="a program of your own: copy the modules that it imports, too; may be repeated",
+    )
+    parser.add_argument(
         "--no-link",
         action="store_true",
         help="do not let the board connect to the broker or send anything",
@@ -88,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         args.timeout,
         link_s,
         progress.Progress(),
+        tuple(args.programs),
     )
     report = flashing.flash(job)
     print(table.text(report.rows))
