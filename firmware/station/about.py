@@ -32,6 +32,18 @@ def number_of(version):
     return number
 
 
+def interval_of(settings):
+    """Returns a callable: seconds between two reports. A command may change the interval."""
+
+    def report_s():
+        found = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
+        if settings["series"] and not settings["deep_sleep"]:
+            found = max(found, settings["series_age_s"])
+        return found
+
+    return report_s
+
+
 class About:
     """A sensor with changing names, as Station requires. health: Health or SensorNotices, read
     before this one."""

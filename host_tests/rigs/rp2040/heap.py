@@ -21,6 +21,7 @@ from rp2040.image import symbol
 RAM, FLASH = 0x20000000, 0x10000000
 BLOCK = 16
 KINDS = ("code", "functions", "classes", "tables", "instances", "buffers", "text", "names", "other")
+NAME_BYTES = 6  # of a name in a pool: pointer, hash, length
 _HEAD, _TAIL = 1, 2
 MAIN = "main"  # what is in no module
 _FUNCTIONS = ("fun_bc", "gen_wrap", "native_gen_wrap", "fun_native", "fun_viper")
@@ -45,6 +46,7 @@ class Heap:
         self._types = {self._symbol(f"mp_type_{name}"): name for name in (*_FUNCTIONS, *_TYPES)}
         self._module, self._class = self._symbol("mp_type_module"), self._symbol("mp_type_type")
         self._sizes = self._blocks()
+        self.spare = 0  # bytes for names that are not there yet
         self._names, self._name_blocks = self._read_names()
         self._codes: set[int] = set()  # bytes that refer to nothing
         self._kind: dict[int, str] = {}
@@ -99,7 +101,8 @@ class Heap:
             before = set(found)
         names, used, texts = {}, set(pools), set()
         for pool in pools:
-            _, previous, _, count, _, lengths = struct.unpack("<6I", self._bytes(pool, 24))
+            _, previous, room, count, _, lengths = struct.unpack("<6I", self._bytes(pool, 24))
+            self.spare += (room - count) * NAME_BYTES if pool in self._sizes else 0
             for number in range(count):
                 text = self._word(pool + 24 + 4 * number)
                 texts.add(text)
