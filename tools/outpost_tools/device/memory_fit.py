@@ -107,6 +107,12 @@ def faults(full: dict[str, Any], kind: Kind) -> list[tuple[str, str]]:
     return [] if memory is None or memory.is_computed else _faults(full, kind, memory)
 
 
+def fits(full: dict[str, Any], kind: Kind) -> bool:
+    """Whether measured or computed; True of a board whose memory is not known."""
+    memory = memory_of(kind)
+    return memory is None or not any(fault for _, fault in _faults(full, kind, memory))
+
+
 def warnings(full: dict[str, Any], kind: Kind) -> list[str]:
     """The same of a board whose memory was computed: it may work."""
     memory = memory_of(kind)
