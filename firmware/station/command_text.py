@@ -38,12 +38,6 @@ def parse(data):
     return command, _fault(command)
 
 
-def name_of(command):
-    """What it tells the board to do; "" if no board can."""
-    what = command.get("do")
-    return what if isinstance(what, str) and what in KNOWN else ""
-
-
 def _fault(command):
     what = command.get("do")
     if not isinstance(what, str) or what not in KNOWN:

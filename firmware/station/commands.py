@@ -24,7 +24,7 @@ from micropython import const
 from outpost.memory import unload
 from outpost.ticks import elapsed_ms
 from station.command_note import NOTE_PATH, SETTINGS_PATH, TRIAL_PATH, Note, crc_of, read, replace
-from station.passing import of_text
+from station.command_text import KNOWN, parse, plain, too_late
 
 _OK = const(0)
 _BUSY = const(-3)
@@ -176,11 +176,11 @@ class Commands:
             raise
 
     def _take(self, data, is_repeat):
-        command, fault = of_text("parse", data)
+        command, fault = parse(data)
         if command is None:
             self.ignored += 1
             return
-        command_id, content, what = command["id"], crc_of(data), of_text("name_of", command)
+        command_id, content = command["id"], crc_of(data)
         result = self.note.find(command_id, content)
         if result >= 0:
             if not is_repeat:  # sent again by the sender, not by the server
@@ -188,14 +188,14 @@ class Commands:
             return
         self.note.add(command_id, content, _IN_PROGRESS)
         self.note.pending = None
+        what = command.get("do")
+        what = what if isinstance(what, str) and what in KNOWN else ""
         if result < -1:
             fault = "this id was another command's"
         elif not fault:
             clock = self.station.clock
             clock.now(self._board.ticks_ms())
-            fault = of_text("too_late", command, clock) or getattr(self, "_" + what)(
-                command_id, command
-            )
+            fault = too_late(command, clock) or getattr(self, "_" + what)(command_id, command)
         if fault:
             self._answer(command_id, what, _REFUSED_COMMAND, fault)
 
@@ -261,7 +261,7 @@ class Commands:
         outbox = self._client.session.outbox
         self.note.doing = None
         self.note.pending = [
-            command_id, what, result, of_text("plain", why)[:_MOST_WHY], minutes,
+            command_id, what, result, plain(why)[:_MOST_WHY], minutes,
             outbox.stream.decode(), outbox.next_seq,
         ]  # fmt: skip
         self.note.set_result(command_id, result)

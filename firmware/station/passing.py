@@ -1,18 +1,10 @@
-"""Calls a function of a module that stays loaded only for the call: a board takes a command or an
-update now and then, and has the heap of their code for other things the rest of the time.
+"""Calls a function of a module that stays loaded only for the call: a board takes an update now and
+then, and has the heap of its code for other things the rest of the time.
+
+Not for what comes with each command: loading takes some 13 KB for a moment.
 """
 
 from outpost.memory import unload
-
-
-def of_text(name, *words):
-    """Of command_text.py: when a command comes, and for its answer."""
-    from station import command_text
-
-    try:
-        return getattr(command_text, name)(*words)
-    finally:
-        unload("station.command_text")
 
 
 def of_start(name, *words):
