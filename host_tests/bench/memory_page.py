@@ -31,6 +31,8 @@ _KEYS = {
     "commands, update": "the same, `commands`, `update_key`",
     "series": "the same, `series = true`",
     "collector, state": '`mode = "collector"`, `say_state`',
+    "collector, state, update": "the same, `commands`, `update_key`",
+    "collector, state, series": "collector mode, `say_state`, `series = true`",
     "deep sleep": "broker mode, `deep_sleep = true`",
     "everything": "collector, state, commands, update, series, level 5, CBOR",
 }

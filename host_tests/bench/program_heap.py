@@ -77,13 +77,15 @@ SETTINGS = {
     "commands, update": _UPDATE,
     "series": _SERIES,
     "collector, state": _COLLECTOR,
+    "collector, state, update": {**_COLLECTOR, **_UPDATE},
+    "collector, state, series": {**_COLLECTOR, **_SERIES},
     "deep sleep": {"deep_sleep": True, "wake_limit_ms": 60_000},
     "everything": {**_COLLECTOR, **_UPDATE, **_SERIES, "level": 5, "encoding": "cbor"},
 }
 CONFIGURATIONS = SETTINGS | {f"{name}, TLS": more | _TLS for name, more in SETTINGS.items()}
 SHORT = ("broker", "everything, TLS")
 CUTS = 10
-RECONNECTED = ("broker, TLS", "everything, TLS")
+RECONNECTED = ("broker, TLS", "collector, state, update, TLS", "collector, state, series, TLS")
 COLUMNS = ("used", "spare", "largest", "connects")
 
 
