@@ -91,6 +91,7 @@ class TestBoards(unittest.TestCase):
         main = desk.main()
         main.board = Older(desk.board)
         station = main.build(settings())
+        self.assertFalse("station.assembly" in sys.modules)  # its 5 KB are free again
         self.assertTrue(station.step(desk.ticks.ticks_ms()))
         self.assertEqual(station.published, 1)
 
