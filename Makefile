@@ -14,8 +14,8 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 bench- \
 	live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build \
 	clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills- \
-	readers kills-run lint lock lock-packages mixed mutants power-loss prove refusals rp2 \
-	run setup size size-diff soak soak-collector test test-cpython test-long test- \
+	readers kills-run lint lock lock-packages mixed mutants power-loss program-heap prove \
+	refusals rp2 run setup size size-diff soak soak-collector test test-cpython test-long test- \
 	micropython types venv virtual-days
 
 help:  ## this list
@@ -95,7 +95,13 @@ size-diff: size
 
 size: setup  ## bytes of the firmware: .mpy, heap on 32-bit, loaded and frozen, against the baseline
 	@$(BIN)/python host_tests/bench/installed_files.py
-	@$(BIN)/python host_tests/bench/size_report.py --frozen
+	@$(BIN)/python host_tests/bench/size_report.py --frozen; status=$$?; \
+		$(PYTHON) tools/setup.py --rp2 || echo "size: no MicroPython for the RP2040"; \
+		$(BIN)/python host_tests/bench/program_heap.py --short && exit $$status
+
+program-heap: setup  ## heap of the whole program on a Pico W, each configuration: minutes
+	@$(PYTHON) tools/setup.py --rp2
+	@$(BIN)/python host_tests/bench/program_heap.py
 
 build: setup  ## the firmware's .mpy files in build/firmware, for every processor or for ARCH=
 	@$(BIN)/outpost build --arch $(or $(ARCH),boards)

@@ -7,11 +7,13 @@ each waits: 2 s, 4 s, up to 10 min. So at most 150 starts a day reach the outbox
 """
 
 import io
+import os
 import sys
 
 from micropython import const
 
 _MOST = const(1000)
+_MARK = "no_memory"  # a file
 _FREE_STARTS = const(3)
 _LONGEST_MS = const(600_000)
 
@@ -30,12 +32,30 @@ def text_of(error):
 def tell(error):
     """Print it, and keep it in crash.txt. Raises nothing, not even MemoryError: the caller resets
     next, and before the loop there is no watchdog that would do it instead."""
+    tell_text(text_of(error))
+
+
+def tell_text(text):
+    """As tell(). True if it was told."""
     try:
-        text = text_of(error)
         print(text)
         keep("crash.txt", text)
+        return True
     except Exception:
-        return
+        return False
+
+
+def mark(is_out):
+    """With True: note for the next start that this run ended because there was no memory. With
+    False: take the note back. Returns 1 if there was one. Raises nothing."""
+    try:
+        if is_out:
+            open(_MARK, "w").close()
+        else:
+            os.remove(_MARK)
+        return 1
+    except Exception:
+        return 0
 
 
 def keep(path, text):

@@ -104,7 +104,8 @@ class PinnedBlocks:
         self.raw = raw
         self.folder = folder
         self.board = board
-        self.entries = entries  # (file number, block, mtime) each, in ring order
+        # In bytes, as in the map: tuples of them take seven times as much heap
+        self._map = b"".join([struct.pack(MAP_ENTRY, *entry) for entry in entries])
         self.blocks = [block for _, block, _ in entries]  # block numbers on the raw device
         self.lost = 0
         self.fault = ""
@@ -112,6 +113,14 @@ class PinnedBlocks:
         # The two blocks of the ring that were erased last: one or both are being filled.
         self._erased = self._erased_before = 0
         self._turn = self._checked = 0  # of watch(): its calls, and those that check all in turn
+
+    @property
+    def entries(self):
+        """[(file number, block, mtime)] in ring order."""
+        return [self.entry(index) for index in range(len(self.blocks))]
+
+    def entry(self, index):
+        return struct.unpack_from(MAP_ENTRY, self._map, index * _ENTRY_BYTES)
 
     def readblocks(self, block, buf, offset=0):
         block = self._at(block, offset, len(buf))
@@ -163,7 +172,7 @@ class PinnedBlocks:
     def own(self, index):
         """Check the file of a block unless it has passed. Reads only. Raises PinnedError."""
         if self._known[index] != _OWNS:
-            _check_file(self.raw, self.folder, self.entries[index], _PAGE)
+            _check_file(self.raw, self.folder, self.entry(index), _PAGE)
             self._known[index] = _OWNS
 
     def refuse_lost(self, index):
@@ -176,7 +185,7 @@ class PinnedBlocks:
     def _check_now(self, index):
         """Check the file of a block, even if it has been checked. Reads only."""
         try:
-            _check_file(self.raw, self.folder, self.entries[index], _PAGE)
+            _check_file(self.raw, self.folder, self.entry(index), _PAGE)
             self._known[index] = _OWNS
         except PinnedError as error:
             self._known[index] = _LOST
@@ -206,8 +215,8 @@ class PinnedBlocks:
     def check(self):
         """Check all files, even those already checked. Reads only. Raises PinnedError, which names
         the first that no longer owns its block."""
-        for entry in self.entries:
-            _check_file(self.raw, self.folder, entry, _PAGE)
+        for index in range(len(self.blocks)):
+            _check_file(self.raw, self.folder, self.entry(index), _PAGE)
         self._check_newest(self.newest())
 
     def check_start(self):
@@ -222,7 +231,7 @@ class PinnedBlocks:
 
     def _check_newest(self, newest):
         if newest >= 0:
-            _check_file(self.raw, self.folder, self.entries[newest], _BLOCK_BYTES)
+            _check_file(self.raw, self.folder, self.entry(newest), _BLOCK_BYTES)
             self._known[newest] = _OWNS
             self._erased = self._erased_before = newest
 

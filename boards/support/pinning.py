@@ -148,7 +148,7 @@ def grow(device, count, random_id, tell=None):
     leaves the old ring or the new one. Raises the same as create().
     """
     device.check()
-    if count < 1 or len(device.entries) + count > _MOST_BLOCKS:
+    if count < 1 or len(device.blocks) + count > _MOST_BLOCKS:
         raise PinnedError(device.folder + ": can grow to 4096 blocks")
     behind = device.newest() + 1
     known = [number for number, _, _ in device.entries]
@@ -157,7 +157,6 @@ def grow(device, count, random_id, tell=None):
     first = max(known) + 1
     grown = _extend(device, range(first, first + count), random_id, behind, tell)
     device.blocks.clear()  # an outbox may use the same list
-    device.entries.clear()
     return grown
 
 

@@ -32,6 +32,11 @@ _CHECK_EACH_MS = const(15_000)  # pinned files: `pinned.watch()`
 _WATCHDOG_MS = const(8000)  # RP2040 can do 8,388
 _SETTLED_MS = const(600_000)
 _MOST_STARTS = const(99)
+_ENOMEM = const(12)
+_NO_MEMORY = (
+    "no memory for the connection to the broker: ENOMEM (12). These settings are too much for this "
+    "board: leave out one of series, commands, update_key, level 5"
+)
 _FIRST_DAY = const(20_089)  # 2025-01-01: a clock before that was never set
 _DAYS_1970_TO_2000 = const(10_957)
 # For programs without station/settings.py, which has the same defaults (test_boards.py).
@@ -77,6 +82,10 @@ class WifiBoard:
         self._since_ms = 0  # when started() was called
         self._checked_ms = self._check_each_ms = 0  # pinned files
         self._is_settled = False
+        # How often memory was missing: for a connection; 1 if the run before ended that way
+        self._no_memory = 0
+        self._failures = 0  # of the client, that were looked at
+        self._is_told = False
 
     # --- Start and end ---
 
@@ -100,7 +109,10 @@ class WifiBoard:
 
     def crashed(self, error):
         """Keep the reason in crash.txt, and reset."""
+        gc.collect()  # the program is gone: there is memory again
         crash_log.tell(error)
+        if isinstance(error, MemoryError):
+            crash_log.mark(True)
         self._machine.reset()
 
     def give_up(self):
@@ -126,7 +138,19 @@ class WifiBoard:
     def idle(self, client):
         if self._pins and elapsed_ms(self.ticks_ms(), self._checked_ms) >= self._check_each_ms:
             self._check_pin(self._pins, client)
+        if client and client.failures != self._failures:
+            self._look_at_failure(client)
         self._sleep_ms(_IDLE_MS)
+
+    def _look_at_failure(self, client):
+        """A board without memory cannot say so to the broker: so once at its prompt and in
+        crash.txt, and in a reading, for when it can."""
+        self._failures = client.failures
+        if client.last_error != _ENOMEM:
+            return
+        self._no_memory += 1
+        if not self._is_told:
+            self._is_told = crash_log.tell_text(_NO_MEMORY)
 
     def _check_pin(self, pins, client):
         """Check one file: each once, soon after the start, then at a steady pace."""
@@ -169,13 +193,18 @@ class WifiBoard:
         self.about = [
             Reading(b"signal", b"dBm", 0, self._wifi.signal),
             Reading(b"reset_cause", b"", 0, self._reset_cause),
+            Reading(b"no_memory", b"", 0, self._ran_out),
         ]
+        self._no_memory += crash_log.mark(False)
         self._open_sensors(settings.get("sensors"))
         self._open_outbox(settings)
         return self
 
     def _reset_cause(self):
         return self._machine.reset_cause()
+
+    def _ran_out(self):
+        return self._no_memory
 
     def _open_link(self, settings):
         host, is_secure = settings.get("broker_host"), settings.get("tls")

@@ -7,6 +7,9 @@ messages, and none where `health.py` or `sensor_notices.py` has one.
     reset_cause  machine.reset_cause(): 1 power, 2 reset pin, 3 watchdog, 5 software. Message 3, and
                  the first message after each start that did not end a deep sleep (4), unless that
                  message has one of the two above
+    no_memory    how often memory was missing: for a connection since the start, and 1 if the run
+                 before ended that way. Only after a change, in the next message without one of the
+                 others
     signal       of the Wi-Fi, dBm. Messages 5, 21, 37 and 53
 
 Readings of the board itself (`board.about`) are left out if the settings have them among the
@@ -32,19 +35,38 @@ def number_of(version):
     return number
 
 
+def interval_of(settings):
+    """Returns a callable: seconds between two reports. A command may change the interval."""
+
+    def report_s():
+        found = -(-settings["interval_ms"] * settings["connect_every"] // 1000)
+        if settings["series"] and not settings["deep_sleep"]:
+            found = max(found, settings["series_age_s"])
+        return found
+
+    return report_s
+
+
 class About:
     """A sensor with changing names, as Station requires. health: Health or SensorNotices, read
     before this one."""
 
     def __init__(self, outbox, health, version, report_s, of_board):
-        """report_s: callable. of_board: readings named reset_cause and signal, each or none."""
+        """report_s: callable. of_board: readings named reset_cause, signal, no_memory, each or
+        none."""
         self.name = self.unit = b""
         self.exponent = 0
         self._outbox, self._health = outbox, health
         self._firmware, self._report_s = number_of(version), report_s
         self._readings = [None] * len(_PLACES)
+        self._lack = None  # the reading no_memory
+        self._lack_told, self._lack_seq = 0, -1  # as told, and the message that told it
         for reading in of_board:
-            self._readings[_RESET_CAUSE if reading.name == b"reset_cause" else _SIGNAL] = reading
+            if reading.name == b"no_memory":
+                self._lack = reading
+            else:
+                index = _RESET_CAUSE if reading.name == b"reset_cause" else _SIGNAL
+                self._readings[index] = reading
         reset = self._readings[_RESET_CAUSE]
         # the message that reports the last reset; -1: still to be reported, -2: done, or no need
         self._reset_seq = -1 if reset and reset.read() != _DEEP_SLEEP else -2
@@ -63,7 +85,16 @@ class About:
         value = self._due(seq & _REST)
         if value is None and (self._known_s != self._report_s() or self._known_seq == seq):
             return self._told(_REPORT)
-        return value
+        return self._of_memory(seq) if value is None else value
+
+    def _of_memory(self, seq):
+        now = self._lack.read() if self._lack else 0
+        if now == self._lack_told and seq != self._lack_seq:
+            return None
+        self._lack_told, self._lack_seq = now, seq
+        self.name = self._lack.name
+        self.unit = self._lack.unit
+        return now
 
     def _due(self, place):
         if place & _SIGNAL_REST == _PLACES[_SIGNAL]:

@@ -13,15 +13,7 @@ from micropython import const
 from outpost.memory import unload
 from outpost.ticks import elapsed_ms
 from station.commands import Commands
-from station.update_start import (
-    FOLDER,
-    PLAN_PATH,
-    give_up,
-    own_names,
-    read_phase,
-    there,
-    write_phase,
-)
+from station.passing import of_start
 
 _DONE = const(0)
 _REFUSED_COMMAND = const(1)
@@ -35,6 +27,7 @@ _TIDY = const(32)  # the folder of a decided update is removed, a file per pass
 _WITHIN_S = const(300)
 _RETRY_MS = const(1000)
 _MARK = b"update "
+_FOLDER = "update"  # as in update_start.py
 
 
 class UpdatableCommands(Commands):
@@ -50,7 +43,7 @@ class UpdatableCommands(Commands):
     # --- Start ---
 
     def _recover(self, outbox):
-        kind, name, rest = read_phase()
+        kind, name, rest = of_start("read_phase")
         if kind == "trial" and not self._is_update():  # the note was lost
             self.note.doing, self.note.pending = ["update", name, _WITHIN_S], None
         if self.note.pending or not self._is_update():
@@ -71,7 +64,7 @@ class UpdatableCommands(Commands):
             self._answer(command_id, "update", _DONE)
         elif kind:  # files, back: the start could not move them; the next one tries again
             self.work |= _STUCK
-        elif there(PLAN_PATH):  # the power was cut between note and phase
+        elif of_start("there", _FOLDER + "/plan"):  # the power was cut between note and phase
             self._begin(command_id, within_s)
         else:
             self._answer(command_id, "update", _REFUSED_COMMAND, "its files are gone")
@@ -87,7 +80,7 @@ class UpdatableCommands(Commands):
 
     def _is_trial(self):
         if self._is_update():
-            return read_phase()[0] == "trial"
+            return of_start("read_phase")[0] == "trial"
         return Commands._is_trial(self)
 
     # --- Messages ---
@@ -144,7 +137,7 @@ class UpdatableCommands(Commands):
         return fault
 
     def _begin(self, command_id, within_s):
-        write_phase("files", command_id, str(within_s))
+        of_start("write_phase", "files", command_id, str(within_s))
         self._restart_soon()
 
     # --- The loop ---
@@ -157,14 +150,14 @@ class UpdatableCommands(Commands):
     def _tidy(self):
         """Remove the phase last: until then each start does the same again, also when the flash
         refuses."""
-        names = [name for name in own_names() if name != "phase"]
+        names = [name for name in of_start("own_names") if name != "phase"]
         if not names:
             self._remove_empty_folders()
         try:
-            os.remove(FOLDER + "/" + (names[0] if names else "phase"))
+            os.remove(_FOLDER + "/" + (names[0] if names else "phase"))
             if not names:
                 self.work &= ~_TIDY
-                os.rmdir(FOLDER)
+                os.rmdir(_FOLDER)
         except OSError:  # of rmdir: a file of the user's is in it
             self.work &= ~_TIDY
 
@@ -185,7 +178,7 @@ class UpdatableCommands(Commands):
             return
         command_id = self.note.doing[1]
         try:
-            write_phase("kept", command_id)
+            of_start("write_phase", "kept", command_id)
         except OSError:  # still on trial; try again in a second
             self._tried_ms = now_ms
             return
@@ -195,6 +188,6 @@ class UpdatableCommands(Commands):
     def _fail(self, why):
         if not self._is_update():
             return Commands._fail(self, why)
-        give_up(why)
+        of_start("give_up", why)
         self.work &= ~_TRIAL
         return True

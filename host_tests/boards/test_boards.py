@@ -55,6 +55,12 @@ class Older:
         return getattr(self._board, name)
 
 
+class Failing:
+    """What a board sees of a client."""
+
+    last_error = failures = 0
+
+
 class TestBoards(unittest.TestCase):
     def test_both_clients_get_the_bound_of_the_board(self):
         for name in PORTS:
@@ -85,6 +91,7 @@ class TestBoards(unittest.TestCase):
         main = desk.main()
         main.board = Older(desk.board)
         station = main.build(settings())
+        self.assertFalse("station.assembly" in sys.modules)  # its 5 KB are free again
         self.assertTrue(station.step(desk.ticks.ticks_ms()))
         self.assertEqual(station.published, 1)
 
@@ -537,6 +544,36 @@ class TestBoards(unittest.TestCase):
                     bench(name).board.crashed(ZeroDivisionError("as an example"))
         finally:
             crash_log.keep = keep
+
+    def test_a_run_without_memory_is_told_by_the_next_start_and_no_later(self):
+        for name in PORTS:
+            with self.assertRaises(Reset):
+                bench(name).board.crashed(MemoryError("allocating 17000 bytes"))
+            with open("crash.txt") as file:
+                self.assertTrue("allocating 17000 bytes" in file.read(), name)
+            os.remove("crash.txt")
+            for expected in (1, 0):
+                board = bench(name).open(settings())
+                found = {one.name: one.read() for one in board.about}
+                self.assertEqual(found[b"no_memory"], expected, name)
+
+    def test_a_connection_without_memory_is_told_once_and_counted(self):
+        for name in PORTS:
+            board = bench(name).open(settings())
+            client = Failing()
+            lack = board.about[-1]
+            for number, failures, expected in (
+                (0, 0, 0), (-21, 1, 0), (12, 2, 1), (12, 2, 1), (12, 3, 2), (-21, 4, 2),
+            ):  # fmt: skip
+                client.last_error, client.failures = number, failures
+                board.idle(client)
+                self.assertEqual(lack.read(), expected, name)
+            with open("crash.txt") as file:
+                self.assertTrue("ENOMEM (12)" in file.read(), name)
+            os.remove("crash.txt")
+            client.failures, client.last_error = 5, 12
+            board.idle(client)
+            self.assertEqual((lack.read(), "crash.txt" in os.listdir()), (3, False), name)
 
     def test_a_reason_takes_the_place_of_what_is_no_text(self):
         with open("crash.txt", "wb") as file:

@@ -39,7 +39,7 @@ def extend_backwards(device, numbers, random_id, behind, tell):
     New blocks at its end, wherever the head is, lose nothing in format 2: they are used late, as
     test_pinned.py finds.
     """
-    device.entries.reverse()
+    device = pinned.PinnedBlocks(device.raw, device.folder, device.board, device.entries[::-1])
     return ORIGINALS["_extend"](device, numbers, random_id, behind, tell)
 
 

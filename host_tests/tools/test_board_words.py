@@ -33,7 +33,7 @@ def test_so_are_the_readings_of_the_flash():
 
 def test_so_is_what_a_board_tells_of_itself():
     outbox, names = Outbox(), set()
-    of_board = [Reading(b"reset_cause"), Reading(b"signal")]
+    of_board = [Reading(b"reset_cause"), Reading(b"signal"), Reading(b"no_memory")]
     about = About(outbox, Outbox(), "1.2.3", lambda: 60, of_board)
     for seq in range(1, 65):
         outbox.next_seq = seq

@@ -79,6 +79,21 @@ class TestAbout(unittest.TestCase):
             rig.store()
         self.assertEqual(rig.told(2, stored=False), [(4, b"reset_cause", 3)] * 2)
 
+    def test_missing_memory_is_told_once_and_again_after_a_change(self):
+        rig = Rig()
+        lack = Reading(b"no_memory", b"", 1)  # the run before ended that way
+        rig.about = About(rig.outbox, rig.health, "1.2.3", rig.report_s, [lack])
+        told = [one for one in rig.told(64) if one[1] == b"no_memory"]
+        self.assertEqual(told, [(3, b"no_memory", 1)])
+        lack.value = 4
+        self.assertEqual(rig.told(2, stored=False), [])  # the message of the flash's wear
+        rig.store()
+        self.assertEqual(rig.told(2, stored=False), [(65, b"firmware", 10203)] * 2)
+        for _ in range(2):
+            rig.store()
+        self.assertEqual(rig.told(2, stored=False), [(67, b"no_memory", 4)] * 2)
+        self.assertEqual(rig.told(40), [(67, b"no_memory", 4)])
+
     def test_a_reset_waits_where_health_has_a_reading(self):
         rig = Rig(3)
         rig.told(5)

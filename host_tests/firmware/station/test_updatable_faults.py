@@ -44,6 +44,18 @@ def no_trial(kind, *more, write=update_start.write_phase):
     return failing() if kind == "trial" else write(kind, *more)
 
 
+def no_kept(kind, *more, write=update_start.write_phase):
+    return failing() if kind == "kept" else write(kind, *more)
+
+
+@pytest.fixture(autouse=True)
+def update_start_stays(monkeypatch):
+    """Loaded, so that what a test changes in it counts."""
+    monkeypatch.setitem(sys.modules, "station.update_start", update_start)
+    monkeypatch.setattr(station, "update_start", update_start, raising=False)
+    monkeypatch.setattr("station.passing.unload", lambda name: None)
+
+
 # --- Flash that does not take it ---
 
 
@@ -86,7 +98,7 @@ def test_a_start_that_cannot_be_counted_ends_the_trial(ram_path, monkeypatch):
 def test_a_board_that_cannot_note_that_it_passed_goes_on_and_tries_again(ram_path, monkeypatch):
     world = on_trial(ram_path)
     with monkeypatch.context() as patch:
-        patch.setattr("station.updatable.write_phase", failing)
+        patch.setattr(update_start, "write_phase", no_kept)
         world.quiet_ms = 5000
         assert world.live() == "over" and phase_of(ram_path) == "trial"
     world.settle()
@@ -107,7 +119,7 @@ def test_a_plan_that_finds_no_room_is_a_refusal(ram_path, monkeypatch):
 def test_a_file_that_cannot_be_tidied_up_is_left_for_the_next_start(ram_path, monkeypatch):
     world = on_trial(ram_path)
     with monkeypatch.context() as patch:
-        patch.setattr("station.updatable.own_names", lambda: ["nothing of that name"])
+        patch.setattr(update_start, "own_names", lambda: ["nothing of that name"])
         assert world.live() == "over" and phase_of(ram_path) == "kept"
     world.settle()
     assert not (ram_path / "update").exists()

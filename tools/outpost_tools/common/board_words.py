@@ -7,5 +7,5 @@ from outpost_tools.common.labels import HEALTH_COUNTS, HEALTH_STATES
 
 COUNTERS = (*HEALTH_STATES, *HEALTH_COUNTS)
 WEAR = ("erases", "outbox_blocks")
-ABOUT = ("firmware", "report_s", "reset_cause", "signal")
+ABOUT = ("firmware", "report_s", "reset_cause", "signal", "no_memory")
 DIAGNOSTIC = frozenset((*COUNTERS, *WEAR, *ABOUT))

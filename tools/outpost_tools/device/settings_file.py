@@ -21,7 +21,14 @@ from outpost_tools.common import board_json, exposure, toml_file
 from outpost_tools.common.command_line import is_host
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
-from outpost_tools.device import broker_part, certificates, pin_check, sensor_drivers, wifi_settings
+from outpost_tools.device import (
+    broker_part,
+    certificates,
+    memory_fit,
+    pin_check,
+    sensor_drivers,
+    wifi_settings,
+)
 from outpost_tools.device.inventory import SECRETS
 from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
@@ -129,6 +136,8 @@ def load(path: Path, kind: Kind | None = None, broker: Path | None = None) -> Se
         raise ToolError(f"{error}{hint}") from None
     if is_secret:
         exposure.tell(exposure.to_readers(path, "settings"))
+    for line in memory_fit.warnings(settings.full, kind) if kind else ():
+        exposure.tell(f"{path.name}: {line}")
     warn(settings)
     return settings
 
@@ -220,7 +229,7 @@ def _faults(full: dict[str, Any], kind: Kind | None, folder: Path) -> list[tuple
         found += sensor_drivers.series_faults(full, names)
     if kind.has_wifi:
         found += wifi_settings.faults(full)
-    return found
+    return found + memory_fit.faults(full, kind)
 
 
 def _character_fault(text: str) -> str:

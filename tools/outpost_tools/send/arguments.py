@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from outpost_tools.common.command_line import (
     add_command,
@@ -25,7 +26,8 @@ if the power fails.
   report               measure now, and print the readings
   restart              reset the board; it answers after its start
   set KEY=VALUE ...    change settings, checked as by `outpost provision`; with --board KIND the
-                       pins of sensors too. KEY= sets the default,
+                       pins of sensors too, with --settings FILE of the board
+                       also whether its memory suffices. KEY= sets the default,
                        KEY=@FILE takes the first line of a file (a password). Unless you change
                        only interval_ms, the settings are on trial: if the board cannot connect
                        with them, it restores the old ones
@@ -64,6 +66,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--board",
         metavar="BOARD",
         help="for `set sensors=...`: the boards' kind, to check their pins; see `outpost flash`",
+    )
+    parser.add_argument(
+        "--settings",
+        type=Path,
+        metavar="FILE",
+        help="for `set` with --board: what the board has now, to check that all fits its memory",
     )
     parser.add_argument(
         "--id", metavar="ID", help="id of a command that was sent: ask for its answer again"
@@ -150,20 +158,26 @@ def _commands(args: argparse.Namespace, boards: list[str], words: list[str]):
     within_s = None if args.within is None else wording.seconds_of(args.within, "--within")
     if args.id and len(boards) > 1:
         raise ToolError("--id belongs to one board's command; name only that board")
-    pins = _pins(args.board) if args.board else None
+    kind = _kind(args)
+    pins = kind.pinout if kind else None
     found = {}
     for name in boards:
         one = args.id or wording.new_id()
         made = wording.command(words, one, until_s=until_s, within_s=within_s, board=pins)
         found[name] = one, made
+    if kind and args.settings:
+        wording.check_memory(words, args.settings, kind)
     return found
 
 
-def _pins(board: str):
+def _kind(args: argparse.Namespace):
+    """Of the boards; None if it was not given. Raises ToolError."""
     from outpost_tools.common import source_tree
     from outpost_tools.device import kinds
 
-    return kinds.load(source_tree.repository(), board).pinout
+    if args.settings and not args.board:
+        raise ToolError("--settings needs --board, whose memory is compared with them")
+    return kinds.load(source_tree.repository(), args.board) if args.board else None
 
 
 def _access(args: argparse.Namespace):

@@ -13,7 +13,8 @@ from outpost_tools.common import board_json
 from outpost_tools.common.command_line import first_line
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module, settings_rules
-from outpost_tools.device import sensor_drivers
+from outpost_tools.device import memory_fit, sensor_drivers, settings_file
+from outpost_tools.device.kinds import Kind
 from outpost_tools.device.pinout import Pinout
 
 MOST_BYTES = 512  # firmware/station/commands.py
@@ -66,6 +67,23 @@ def command(
             "at a time"
         )
     return payload
+
+
+def check_memory(words: list[str], present: Path, kind: Kind) -> None:
+    """present: the settings that the board has. Raises ToolError if it has not the memory for the
+    new ones."""
+    changes = _action(words).get("settings")
+    if not changes:
+        return
+    given = {**settings_file.parsed(present), **changes}
+    given = {key: value for key, value in given.items() if value is not None}
+    try:
+        full = settings_module().check({**settings_file.defaults(given), **given}, "set")
+    except settings_module().SettingsError as error:
+        raise ToolError(str(error)) from None
+    for key, fault in memory_fit.faults(full, kind):
+        if fault:
+            raise ToolError(f"set: key '{key}' {fault}")
 
 
 def _action(words: list[str]) -> dict[str, Any]:

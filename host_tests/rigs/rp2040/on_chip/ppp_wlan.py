@@ -12,6 +12,7 @@ from machine import UART, Pin
 
 STA_IF, AP_IF = 0, 1
 _BAUD = 921_600
+BUFFER_BYTES = 4096  # of the line, each way; may be set before the radio is switched on
 
 
 class WLAN:
@@ -22,7 +23,7 @@ class WLAN:
 
     def active(self, on=None):
         if on and not WLAN._ppp:
-            line = UART(0, _BAUD, tx=Pin(0), rx=Pin(1), txbuf=4096, rxbuf=4096)
+            line = UART(0, _BAUD, tx=Pin(0), rx=Pin(1), txbuf=BUFFER_BYTES, rxbuf=BUFFER_BYTES)
             WLAN._ppp = _port.PPP(line)
         return WLAN._ppp is not None
 
