@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from outpost_tools.common.firmware import (
 from outpost_tools.device import (
     console,
     first_message,
+    held,
     install,
     inventory,
     kinds,
@@ -41,7 +42,7 @@ _MOST_RECORD = 20_000  # characters of a record, or of settings
 @dataclass(frozen=True, slots=True)
 class Job:
     """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of
-    the link's test, 0 = none."""
+    the link's test, 0 = none. asked: what becomes of held messages."""
 
     root: Path
     kind: Kind
@@ -52,6 +53,7 @@ class Job:
     answer_s: float = 10.0
     link_s: float = selftest.LINK_S
     progress: Progress = field(default_factory=Silent)
+    asked: held.Asked = field(default_factory=held.Asked)
 
 
 @dataclass
@@ -85,6 +87,7 @@ def flash(job: Job) -> Report:
         firmware = payload.build(job.root, job.kind, facts.architecture)
         job.progress.note("comparing it with what is on the board")
         found = _look(board, firmware, job.settings)
+        job = _settle_held(report, job, board, found)
         if _has_series(job, board, found):
             firmware |= payload.series(job.root, facts.architecture)
         firmware |= _drivers(job, board, facts.architecture, found)
@@ -112,6 +115,10 @@ def provision(job: Job) -> Report:
                 f"{job.port}: an update over the air is on trial there, with the settings that it "
                 "has; try again when that is decided, in some minutes, or end it by `outpost flash`"
             )
+        job = _settle_held(report, job, board, found)
+        if job.settings is not settings:
+            settings = _needed(job.settings)
+            wanted = settings.files | sensor_drivers.files(settings.drivers, facts.architecture)
         text = install.read_text(board, plan.RECORD, _MOST_RECORD)
         wanted |= _missing_series(job, settings, facts.architecture, found, text)
         record = plan.read_record(text)
@@ -147,6 +154,19 @@ def _look(
     paths = payload.to_look_at([*firmware, *(settings.files if settings else ())])
     names = [*paths, *(path + plan.STAGED for path in paths), plan.SETTINGS, inventory.OUTBOX_MAP]
     return inventory.take(board, dict.fromkeys(names))
+
+
+def _settle_held(report: Report, job: Job, board: Board, found: inventory.Inventory) -> Job:
+    """The job, with the settings that it then has. Raises ToolError."""
+    has_outbox = found.is_pinned or not job.kind.pins
+    if not job.settings or not has_outbox or plan.SETTINGS not in found.hashes:
+        return job
+    outcome = held.settle(board, job.settings, job.asked, job.progress, dry_run=job.dry_run)
+    if outcome.text:
+        report.add("held", outcome.text)
+    for path in outcome.in_use:
+        found.hashes.pop(path, None)  # what the plan does not see stays as it is
+    return replace(job, settings=outcome.settings)
 
 
 def _plan_firmware(
