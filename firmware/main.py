@@ -87,17 +87,9 @@ def load_settings(path="settings.json"):
 
 
 def open_commands(settings):
-    """Returns the object that takes commands; None if the settings have no commands."""
-    if not settings["commands"]:
-        return None
-    base = (settings["topic_prefix"] + "/" + settings["device_id"]).encode()
-    if settings["update_key"] or is_updating():
-        from station.updatable import UpdatableCommands
+    from station import assembly
 
-        return UpdatableCommands(board, base, settings)
-    from station.commands import Commands
-
-    return Commands(board, base)
+    return assembly.open_commands(board, settings, is_updating())
 
 
 def build(settings, commands=None):

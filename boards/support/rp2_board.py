@@ -166,7 +166,7 @@ class Rp2Board(WifiBoard):
         ms = self._woke_ms + now_ms
         day = self._woke_day + ms // _DAY_MS
         clock.set(day, ms % _DAY_MS, now_ms)
-        self._net_time.is_set = self._set_rtc(day, ms % _DAY_MS)
+        self._has_kept_time = self._set_rtc(day, ms % _DAY_MS)
 
     def _switch_off(self, wlan):
         wlan.deinit()  # active(False) leaves the chip running

@@ -22,10 +22,6 @@ from outpost.memory import unload
 from outpost.ticks import elapsed_ms
 from support import crash_log
 from support.chip_sensors import Reading
-from support.dns import Ask, Dns
-from support.ntp import NetTime
-from support.wifi import Wifi
-from support.wifi_link import WifiLink
 
 _IDLE_MS = const(5)
 _CHECK_EACH_MS = const(15_000)  # pinned files: `pinned.watch()`
@@ -72,7 +68,10 @@ class WifiBoard:
         self.device = self.link = self.sensors = None
         self.about = []
         self.align = self.page_bytes = 0
-        self._wifi = self._net_time = None
+        # the first calls of the link set these
+        self._wifi = self._net_time = self._wifi_link = None
+        self._parts = ()  # what they need of the settings
+        self._has_kept_time = False  # from before a sleep; the link asks at its first calls
         self.flash = None  # the device under the filesystem, where files reserve outbox blocks
         self._pins = None  # the outbox's device there
         self._pins_told = 0  # lost files reported so far
@@ -191,7 +190,7 @@ class WifiBoard:
         """
         self._open_link(settings)
         self.about = [
-            Reading(b"signal", b"dBm", 0, self._wifi.signal),
+            Reading(b"signal", b"dBm", 0, self._signal),
             Reading(b"reset_cause", b"", 0, self._reset_cause),
             Reading(b"no_memory", b"", 0, self._ran_out),
         ]
@@ -206,21 +205,37 @@ class WifiBoard:
     def _ran_out(self):
         return self._no_memory
 
+    def _signal(self):
+        return self._wifi.signal() if self._wifi else None
+
     def _open_link(self, settings):
+        """Check what the link needs. It is made at its first call."""
         host, is_secure = settings.get("broker_host"), settings.get("tls")
         if not host:
             raise ValueError("settings: key 'broker_host' is missing; add it")
         port = settings.get("broker_port", 8883 if is_secure else 1883)
         name = settings.get("server_name") or host
         secure = self._secure(settings, name) if is_secure else None
-        self._open_wifi(settings)
-        wifi, dns, time, ticks_ms = self._wifi, self._dns(), self._net_time, self.ticks_ms
-        self.link = WifiLink(wifi, dns, time, socket, select, host, port, ticks_ms, secure)
+        country, time_host = settings.get("wifi_country"), settings.get("ntp_host", _TIME_HOST)
+        self._parts = self._networks(settings), country, time_host, host, port, secure
+        self.link = self._call_link
 
-    def _open_wifi(self, settings):
-        """Make the network and time objects, without starting the radio."""
-        networks = self._networks(settings)
-        country, ticks_ms = settings.get("wifi_country"), self.ticks_ms
+    def _call_link(self):
+        """The link. Its modules are imported at its first two calls, when a first message is in
+        flash: 0.1 s on an RP2040, most of it while the radio joins."""
+        if self._wifi_link:
+            return self._wifi_link()
+        if self._wifi:
+            self._open_rest()
+            return self._wifi_link()
+        self._open_wifi()
+        self._wifi.join()
+        return None
+
+    def _open_wifi(self):
+        from support.wifi import Wifi
+
+        networks, country = self._parts[:2]
 
         def radio():
             if country:
@@ -228,10 +243,21 @@ class WifiBoard:
             return self._network.WLAN(self._network.STA_IF)
 
         off, prepare, first = self._switch_off, self._prepare, self._joined_last()
-        self._wifi = Wifi(radio, networks, ticks_ms, off, prepare, first=first)
-        host, bits = settings.get("ntp_host", _TIME_HOST), self.random_bits
-        ask, dns = Ask(socket, ticks_ms), self._dns()
-        self._net_time = NetTime(ask, dns, host, bits, ticks_ms, self._set_rtc)
+        self._wifi = Wifi(radio, networks, self.ticks_ms, off, prepare, first=first)
+
+    def _open_rest(self):
+        from support.dns import Ask, Dns
+        from support.ntp import NetTime
+        from support.wifi_link import WifiLink
+
+        _, _, time_host, host, port, secure = self._parts
+        wifi, ticks_ms, bits = self._wifi, self.ticks_ms, self.random_bits
+        ask, names = Ask(socket, ticks_ms), Dns(Ask(socket, ticks_ms), wifi, bits)
+        time = NetTime(ask, names, time_host, bits, ticks_ms, self._set_rtc)
+        time.is_set = self._has_kept_time
+        names = Dns(Ask(socket, ticks_ms), wifi, bits)
+        self._net_time, self._parts = time, ()
+        self._wifi_link = WifiLink(wifi, names, time, socket, select, host, port, ticks_ms, secure)
 
     def _networks(self, settings):
         """The networks in the form that Wifi takes. Raises ValueError."""
@@ -250,9 +276,6 @@ class WifiBoard:
 
     def _prepare(self, wlan):
         """Called after each start of the radio."""
-
-    def _dns(self):
-        return Dns(Ask(socket, self.ticks_ms), self._wifi, self.random_bits)
 
     def _secure(self, settings, name):
         from support.tls_link import TlsLink, client_context
@@ -298,12 +321,13 @@ class WifiBoard:
         day = now // 86400 + self._first_day()
         if day >= _FIRST_DAY:
             clock.set(day, now % 86400 * 1000, now_ms)
-            self._net_time.is_set = True
+            self._has_kept_time = True
 
     def keep_time(self, clock, now_ms):
         """Called from the loop."""
         self._clock = clock
-        self._net_time.step(clock, self._wifi, now_ms)
+        if self._net_time:
+            self._net_time.step(clock, self._wifi, now_ms)
 
     def _first_day(self):
         """Day number of the port's time 0: RP2 counts from 1970, ESP32 from 2000."""

@@ -5,24 +5,25 @@ The radio stays off in the other three. `main.py` with the setting `deep_sleep` 
 
 from board import Board
 from outpost.client import Client
-from outpost.outbox import Outbox
 from outpost.session import Session
-from outpost.status import OK
+from station.deep_sleep import drain
+from station.own_program import open_outbox, session_options, tell
 from station.settings import load
-from station.station import drain
 
+TOPIC = b"home/kitchen/wake"
 SLEEP_MS, MOST_AWAKE_MS, CONNECT_EVERY = 60_000, 30_000, 4
 
-board = Board().open(load("settings.json"))
-outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
-if outbox.mount() != OK:
-    outbox.format(board.random_hex())
-session = Session(outbox, b"kitchen", in_flight_bytes=board.in_flight_bytes)
+settings = load("settings.json")
+board = Board().open(settings)
+options = session_options(board, settings, TOPIC)
+outbox = open_outbox(board)
+session = Session(outbox, b"kitchen", **options)
 client = Client(board.link, session, board.random_bits)
 
 payload = b"%d" % outbox.next_seq  # a reading; numbering continues over sleep and power cuts
-client.publish(b"home/kitchen/wake", payload, len(payload))
-if outbox.next_seq % CONNECT_EVERY == 0:
-    drain(client, board.ticks_ms, MOST_AWAKE_MS, board.idle)
+status = client.publish(TOPIC, payload, len(payload))
+if status or outbox.next_seq % CONNECT_EVERY == 0:  # a full outbox connects, too
+    if not drain(client, board, MOST_AWAKE_MS) and not outbox.oldest_seq:
+        tell(client)  # none was ever delivered: what no waiting mends ends the program
 client.close()  # stores the acknowledgements, or these messages would be sent again
 board.sleep(SLEEP_MS)  # waking is like a reset: the program restarts at its first line

@@ -6,10 +6,9 @@ of your own: boards/sensors/README.md.
 
 from board import Board
 from outpost.client import Client
-from outpost.outbox import Outbox
 from outpost.session import Session
-from outpost.status import OK
 from station.clock import Clock
+from station.own_program import open_outbox, session_options, turn
 from station.settings import load
 from station.station import Station
 from station.telemetry import Pack
@@ -29,14 +28,13 @@ class Tank:
 
 
 settings = load("settings.json")
+topic = (settings["topic_prefix"] + "/" + settings["device_id"] + "/data").encode()
 board = Board().open(settings)
-outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
-if outbox.mount() != OK:
-    outbox.format(board.random_hex())
+options = session_options(board, settings, topic)
+outbox = open_outbox(board)
 device = settings["device_id"].encode()
-session = Session(outbox, device, in_flight_bytes=board.in_flight_bytes)
+session = Session(outbox, device, **options)
 client = Client(board.link, session, board.random_bits)
-topic = b"outpost/" + device + b"/data"
 now_ms = board.ticks_ms()
 clock = Clock(now_ms)
 station = Station(client, Pack(device), clock, [Tank()], topic, settings["interval_ms"], now_ms)
@@ -46,9 +44,7 @@ while station.published < 3:  # `while True` on a board
     if not clock.is_set:
         board.set_clock(clock, now_ms)
     station.step(now_ms)
-    if not client.poll(now_ms):
-        board.idle(client)
+    turn(client, board)
 while not client.is_drained():
-    if not client.poll(board.ticks_ms()):
-        board.idle(client)
+    turn(client, board)
 client.close()

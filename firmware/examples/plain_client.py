@@ -5,26 +5,25 @@ from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from outpost.status import FULL
+from station.own_program import session_options, turn
 from station.settings import load
 
-board = Board().open(load("settings.json"))  # for its link
+TOPIC = b"home/kitchen/plain"
+
+settings = load("settings.json")
+board = Board().open(settings)  # for its link
+options = session_options(board, settings, TOPIC)
 will = b"home/kitchen/state", b"offline", 1, True
 session = Session(
     RamOutbox(slots=4, record_bytes=128), b"kitchen", clean=True, will=will,
-    in_flight_bytes=board.in_flight_bytes,
+    **options,
 )  # fmt: skip
 client = Client(board.link, session, board.random_bits)
 
-
-def turn():
-    if not client.poll(board.ticks_ms()):
-        board.idle(client)
-
-
 for number in range(10):
     payload = b"%d" % number
-    while client.publish(b"home/kitchen/plain", payload, len(payload)) == FULL:
-        turn()
+    while client.publish(TOPIC, payload, len(payload)) == FULL:
+        turn(client, board)
 while not client.is_drained():
-    turn()
+    turn(client, board)
 client.close()

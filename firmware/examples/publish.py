@@ -2,25 +2,23 @@
 
 from board import Board
 from outpost.client import Client
-from outpost.outbox import Outbox
 from outpost.session import Session
-from outpost.status import OK
+from station.own_program import open_outbox, session_options, stored, turn
 from station.settings import load
 
-board = Board().open(load("settings.json"))
-outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
-if outbox.mount() != OK:
-    outbox.format(board.random_hex())
-session = Session(outbox, b"kitchen", in_flight_bytes=board.in_flight_bytes)
+TOPIC = b"home/kitchen/count"
+
+settings = load("settings.json")
+board = Board().open(settings)
+options = session_options(board, settings, TOPIC)
+outbox = open_outbox(board)
+session = Session(outbox, b"kitchen", **options)
 client = Client(board.link, session, board.random_bits)
 
 for number in range(10):
     payload = b"%d" % number
-    status = client.publish(b"home/kitchen/count", payload, len(payload))
-    if status != OK:  # for example FULL: nothing was stored
-        print("not stored:", status)
+    stored(client.publish(TOPIC, payload, len(payload)))  # raises when it was not, say, no room
 
 while not client.is_drained():
-    if not client.poll(board.ticks_ms()):
-        board.idle(client)
+    turn(client, board)
 client.close()

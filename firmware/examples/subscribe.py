@@ -2,9 +2,9 @@
 
 from board import Board
 from outpost.client import Client
-from outpost.outbox import Outbox
 from outpost.status import OK
 from outpost.subscribing import SubscribingSession
+from station.own_program import open_outbox, session_options, turn
 from station.settings import load
 
 SET, STATE = b"home/kitchen/lamp/set", b"home/kitchen/lamp"
@@ -23,12 +23,12 @@ class Lamp:
         self.is_done = word == b"quit"
 
 
-board = Board().open(load("settings.json"))
-outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
-if outbox.mount() != OK:
-    outbox.format(board.random_hex())
+settings = load("settings.json")
+board = Board().open(settings)
+options = session_options(board, settings, STATE)
+outbox = open_outbox(board)
 lamp = Lamp()
-session = SubscribingSession(outbox, b"kitchen", in_flight_bytes=board.in_flight_bytes)
+session = SubscribingSession(outbox, b"kitchen", **options)
 session.on_message = lamp.on_message
 session.subscribe(SET, 1)  # repeated automatically after each reconnect
 client = Client(board.link, session, board.random_bits)
@@ -36,6 +36,5 @@ client = Client(board.link, session, board.random_bits)
 while not (lamp.is_done and client.is_drained()):
     if not lamp.is_told:
         lamp.is_told = client.publish(STATE, lamp.state, len(lamp.state), 1, True) == OK
-    if not client.poll(board.ticks_ms()):
-        board.idle(client)
+    turn(client, board)
 client.close()

@@ -4,37 +4,42 @@ import asyncio
 
 from board import Board
 from outpost.client import Client
-from outpost.outbox import Outbox
 from outpost.session import Session
-from outpost.status import OK
+from station.own_program import open_outbox, session_options, stored, tell
 from station.settings import load
+
+TOPIC = b"home/kitchen/task"
 
 
 async def keep_connected(client, board):
     while True:
+        known = client.last_error
         moved = client.poll(board.ticks_ms())
+        if client.last_error != known:
+            tell(client)
         await asyncio.sleep(0 if moved else 0.005)
 
 
 async def measure(client):
     for number in range(5):
         payload = b"%d" % number
-        if client.publish(b"home/kitchen/task", payload, len(payload)) != OK:
-            print("not stored")
+        stored(client.publish(TOPIC, payload, len(payload)))
         await asyncio.sleep(0.05)
 
 
 async def main():
-    board = Board().open(load("settings.json"))
-    outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
-    if outbox.mount() != OK:
-        outbox.format(board.random_hex())
-    session = Session(outbox, b"kitchen", in_flight_bytes=board.in_flight_bytes)
+    settings = load("settings.json")
+    board = Board().open(settings)
+    options = session_options(board, settings, TOPIC)
+    outbox = open_outbox(board)
+    session = Session(outbox, b"kitchen", **options)
     client = Client(board.link, session, board.random_bits)
     task = asyncio.create_task(keep_connected(client, board))
     await measure(client)
-    while not client.is_drained():
+    while not client.is_drained() and not task.done():
         await asyncio.sleep(0.005)
+    if task.done():
+        await task  # raises what ended it
     task.cancel()
     client.close()
 

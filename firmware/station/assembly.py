@@ -100,6 +100,20 @@ def about(board, settings, notices):
     return About(notices.outbox, notices, __version__, interval_of(settings), of_board)
 
 
+def open_commands(board, settings, is_updating):
+    """Returns the object that takes commands; None if the settings have no commands."""
+    if not settings["commands"]:
+        return None
+    base = (settings["topic_prefix"] + "/" + settings["device_id"]).encode()
+    if settings["update_key"] or is_updating:
+        from station.updatable import UpdatableCommands
+
+        return UpdatableCommands(board, base, settings)
+    from station.commands import Commands
+
+    return Commands(board, base)
+
+
 def same(kind):
     """Stands in for level5.over(): the session's class as it is."""
     return kind

@@ -1,4 +1,4 @@
-"""Parses a command and checks that it is well-formed. Pure; `commands.py` shows the forms.
+"""Parses a command and checks that it is well-formed; `commands.py` shows the forms.
 
 Allocation: as JSON does; bounded by the command's length.
 """
@@ -7,6 +7,8 @@ import json
 
 from micropython import const
 
+from outpost.memory import unload
+
 _MOST_ID = const(24)
 _MOST_MINUTES = const(1440)
 _MOST_WITHIN_S = const(3600)
@@ -14,7 +16,7 @@ _ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 KNOWN = {
     "restart": (),
     "report": (),
-    "set": ("settings", "within_s"),
+    "set": ("settings", "within_s", "held"),
     "stay_awake": ("minutes",),
     "update": ("of", "within_s"),
 }
@@ -55,6 +57,8 @@ def _argument_fault(what, command):
         settings = command.get("settings")
         if not isinstance(settings, dict) or not settings:
             return "settings must be an object with a key at least"
+        if command.get("held", "send") not in ("send", "refuse"):
+            return "held must be send or refuse"
     if what == "update" and not isinstance(command.get("of"), str):
         return "of must name the update"
     if what in ("set", "update") and not _is_number(command.get("within_s", 1), 1, _MOST_WITHIN_S):
@@ -66,6 +70,19 @@ def _argument_fault(what, command):
 
 def _is_number(value, least, most):
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def settings_fault(given):
+    """What is wrong with settings, or "". Their module is unloaded again."""
+    from station.settings import check
+
+    try:
+        check(given)
+    except ValueError as error:
+        return str(error)
+    finally:
+        unload("station.settings")
+    return ""
 
 
 def too_late(command, clock):

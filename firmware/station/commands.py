@@ -24,18 +24,18 @@ from micropython import const
 from outpost.memory import unload
 from outpost.ticks import elapsed_ms
 from station.command_note import NOTE_PATH, SETTINGS_PATH, TRIAL_PATH, Note, crc_of, read, replace
-from station.command_text import KNOWN, parse, plain, too_late
+from station.command_text import KNOWN, parse, plain, settings_fault, too_late
 
 _OK = const(0)
 _BUSY = const(-3)
 _DONE = const(0)
 _REFUSED_COMMAND = const(1)
-_TAKEN_BACK = const(2)
 _IN_PROGRESS = const(3)
 _OWES = const(1)  # in `work`: an answer must be stored, and takes the next number
 _TRIAL = const(2)  # settings are on trial
 _RESTART = const(4)  # a reset is due
 _REPEAT = const(8)  # a result must be sent again
+_DRAIN = const(64)  # messages that are held go out before that
 _STUCK = const(16)  # no note can be written: what was begun waits for the next start
 _COMMAND_BYTES = const(512)  # of a command
 _MOST_WHY = const(100)
@@ -74,6 +74,7 @@ class Commands:
         self._heard_ms = 0
         self._awake_ms = self._awake_since_ms = 0
         self._again = None  # the payload that repeats a result
+        self.held_end = 0  # those that are held, and go out first, are before this number
         self._reported = 0  # how many of a report's readings are in its answer, or None
 
     def read(self):
@@ -140,13 +141,10 @@ class Commands:
         elif self._is_trial():
             self.limit_ms = doing[3] * 1000
             self.work |= _TRIAL
-        elif doing and doing[0] == "update":  # the settings that came by cable have no update_key
-            self._answer(doing[1], "update", _REFUSED_COMMAND, "ended by cable")
         elif doing:
-            is_failed = doing[0] == "failed"
-            what = "restart" if doing[0] == "restart" else "set"
-            why = doing[2] if is_failed else ""
-            self._answer(doing[1], what, _TAKEN_BACK if is_failed else _DONE, why)
+            from station import held_first
+
+            self._answer(doing[1], *held_first.ended(doing))
 
     def _is_trial(self):
         return bool(self.note.doing) and self.note.doing[0] == "trial"
@@ -163,7 +161,7 @@ class Commands:
             return
         if self.work & _TRIAL:
             self._adopt()  # a command has arrived, so the trial is passed
-        if self.work & (_RESTART | _OWES | _STUCK | _TRIAL):
+        if self.work & (_RESTART | _OWES | _STUCK | _TRIAL | _DRAIN):
             raise NotNow
         at = session.payload_at
         data = bytes(session.buffer[at : at + session.payload_length])
@@ -225,7 +223,7 @@ class Commands:
                 given.pop(key, None)
             else:
                 given[key] = value
-        fault = self._settings_fault(given)
+        fault = settings_fault(given)
         if fault:
             return fault
         replace(TRIAL_PATH, json.dumps(given).encode())
@@ -233,24 +231,17 @@ class Commands:
             self.note.doing = ["adopt", command_id, crc_of(old)]
             self.station.interval_ms = self._settings["interval_ms"] = given["interval_ms"]
             return self._adopt()
-        within_s = command.get("within_s", _WITHIN_S)
-        self.note.doing = ["trial", command_id, crc_of(old), within_s, 0]
+        held, within_s = command.get("held"), command.get("within_s", _WITHIN_S)
+        self.note.doing = ["drain" if held else "trial", command_id, crc_of(old), within_s, 0]
         self.note.save()
         self._restart_soon()
+        if held:
+            from station import held_first
+
+            held_first.begin(self, held)
 
     def _update(self, command_id, command) -> "Anything":
         return "this board takes no updates: its settings have no 'update_key'"
-
-    def _settings_fault(self, given):
-        from station.settings import check
-
-        try:
-            check(given)
-        except ValueError as error:
-            return str(error)
-        finally:
-            unload("station.settings")
-        return ""
 
     # --- Answers ---
 
@@ -324,15 +315,22 @@ class Commands:
             again = self._again or b""
             if self._client.publish(self._answer_topic, again, len(again), 0) != _BUSY:
                 self.work &= ~_REPEAT
-        if self.work & _TRIAL:
-            if self.is_granted():
-                self._adopt()
-            elif elapsed_ms(now_ms, self._since_ms) >= self.limit_ms:
-                self._fail("no connection within %d s" % (self.limit_ms // 1000))
-                self._restart_soon(_RESTART_MS)
+        if self.work & (_DRAIN | _TRIAL):
+            self._try(now_ms)
         if self.work & _RESTART and elapsed_ms(now_ms, self._since_ms) >= _RESTART_MS:
             self._client.close()
             self._board.restart()
+
+    def _try(self, now_ms):
+        if self.work & _DRAIN:
+            from station import held_first
+
+            held_first.step(self, now_ms)
+        elif self.is_granted():
+            self._adopt()
+        elif elapsed_ms(now_ms, self._since_ms) >= self.limit_ms:
+            self._fail("no connection within %d s" % (self.limit_ms // 1000))
+            self._restart_soon(_RESTART_MS)
 
     def is_granted(self):
         """True when the server accepts this board, and its subscription to commands."""
@@ -369,7 +367,7 @@ class Commands:
         """Before a sleep, while connected: take the commands kept by the server, and stay awake as
         long as requested. until: callable, polls until its argument is true or the wake is over."""
         until(self._has_heard)
-        while self.work & (_TRIAL | _RESTART) or self._is_awake():
+        while self.work & (_TRIAL | _RESTART | _DRAIN) or self._is_awake():
             self._turn()
         while self.station.publish_rest():  # of a report, or of the last turn
             self._board.published(self.station)

@@ -52,17 +52,35 @@ def wake(station, board, settings):
         board.sleep(_rest_ms(station.clock, board.ticks_ms(), settings["interval_ms"]))
 
 
-def _poller(station, board, wake_limit_ms):
-    """Returns until(is_done): poll until is_done() is true, or the time of this wake is over."""
-    client, start_ms = station.client, board.ticks_ms()
-    limit_ms = _limit_ms(station.commands, wake_limit_ms)
-    may_be_long = limit_ms == wake_limit_ms and board.random_hex()[:1] == b"0"
+def drain(client, board, limit_ms):
+    """For a program of your own: poll until all is delivered, or this wake is over. True when all
+    is."""
+    is_over = _end_of_wake(client.session, board, limit_ms)
+    while not client.is_drained() and not is_over():
+        board.feed_watchdog()
+        if not client.poll(board.ticks_ms()):
+            board.idle(client)
+    return client.is_drained()
+
+
+def _end_of_wake(session, board, limit_ms, may_be_long=True):
+    """Returns is_over(): the time of this wake, which has just begun, is over."""
+    start_ms = board.ticks_ms()
+    may_be_long = may_be_long and board.random_hex()[:1] == b"0"
 
     def is_over():
         passed_ms = elapsed_ms(board.ticks_ms(), start_ms)
         if passed_ms < limit_ms:
             return False
-        return passed_ms >= _LONG_MS or not (may_be_long and _is_stuck(client.session))
+        return passed_ms >= _LONG_MS or not (may_be_long and _is_stuck(session))
+
+    return is_over
+
+
+def _poller(station, board, wake_limit_ms):
+    """Returns until(is_done): poll until is_done() is true, or the time of this wake is over."""
+    client, limit_ms = station.client, _limit_ms(station.commands, wake_limit_ms)
+    is_over = _end_of_wake(client.session, board, limit_ms, limit_ms == wake_limit_ms)
 
     def until(is_done):
         while not is_done() and not is_over():

@@ -11,19 +11,6 @@ from outpost.ticks import elapsed_ms
 _OK = const(0)
 
 
-def drain(client, ticks_ms, timeout_ms, idle=None):
-    """Poll until nothing waits for its acknowledgement, or timeout_ms have passed: before sleep.
-
-    True when all is delivered. For your own programs; the ready program uses `deep_sleep.py`.
-    ticks_ms: callable. idle: callable, waits a moment when nothing moves.
-    """
-    start = ticks_ms()
-    while not client.is_drained() and elapsed_ms(ticks_ms(), start) < timeout_ms:
-        if not client.poll(ticks_ms()) and idle:
-            idle(client)
-    return client.is_drained()
-
-
 class Station:
     """sensors: objects with name, unit (bytes), exponent, and read(). state: a State, which tells
     the broker that the board is online (`state.py`); main.py sets it.

@@ -124,6 +124,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "chip": chip_cycles.cycles,
     "chip_series": chip_cycles.series,
     "chip_start": chip_cycles.start,
+    "chip_wake": chip_cycles.wake,
     "power_cuts": short_forms.power_cuts,
     "spark": short_forms.spark,
 }

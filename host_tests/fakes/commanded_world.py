@@ -33,6 +33,7 @@ class Server:
     def __init__(self):
         self.offers, self.messages, self.told, self.told_raw = [], [], [], []
         self.has_session = False
+        self.acknowledges = True  # messages with QoS 1
         self.kill_in = 0  # at this write of a client, counted from now, the broker is killed
         self.kills = 0
         self.on_kill = None
@@ -100,7 +101,7 @@ class Stream:
             self._server.told.append(json.loads(fields["payload"].split(b"\n")[0]))
         else:
             self._server.messages.append(records_of(fields["payload"]))
-        if fields["qos"]:
+        if fields["qos"] and self._server.acknowledges:
             self._down += encode("PUBACK", packet_id=fields["packet_id"])
 
     def _on_puback(self, fields):

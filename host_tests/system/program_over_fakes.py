@@ -1,10 +1,11 @@
 """A program of one's own on a board over the fakes of its port, several times: the flash stays.
 MicroPython only.
 
-    micropython program_over_fakes.py KIND FOLDER RUNS PROGRAM [WORD ...]
+    micropython program_over_fakes.py KIND FOLDER RUNS PROGRAM [WORD ...] [!PAYLOAD]
 
 FOLDER holds the payload's files, settings.json and PROGRAM. The server sends a WORD to whoever has
-subscribed, each after the acknowledgement of the one before.
+subscribed, each after the acknowledgement of the one before. It is silent about a message
+with !PAYLOAD.
 Prints what each run sent, as JSON.
 """
 
@@ -32,7 +33,9 @@ class Server:
     """What a broker would say. words: to the first subscriber."""
 
     def __init__(self, words):
-        self.messages, self._words, self._topic = [], [word.encode() for word in words], b""
+        self.messages, self._topic = [], b""
+        self._words = [word.encode() for word in words if word[0] != "!"]
+        self._refused = [word[1:].encode() for word in words if word[0] == "!"]
 
     def answer(self, stream):
         for kind, body in packets(stream.take()):
@@ -40,6 +43,8 @@ class Server:
                 stream.say(b"\x20\x02\0\0")
             elif kind == _PUBLISH:
                 end = 2 + (body[0] << 8 | body[1])
+                if body[end + 2 :] in self._refused:
+                    continue
                 stream.say(b"\x40\x02" + body[end : end + 2])
                 self.messages.append((body[2:end].decode(), body[end + 2 :].decode()))
             elif kind == _SUBSCRIBE:

@@ -153,20 +153,32 @@ def shipped(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_over_the_fakes_of_a_pico_w(shipped, tmp_path, name):
+def over_fakes(folder, name: str, runs: int, *words: str) -> list[dict]:
+    """What each run sent, and how long it slept."""
     command = find_micropython("i386")
     if command is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
-    example = EXAMPLES[name]
-    program = [HERE / "program_over_fakes.py", "RPI_PICO_W", shipped, str(example.runs)]
+    program = [HERE / "program_over_fakes.py", "RPI_PICO_W", folder, str(runs)]
     done = subprocess.run(
-        [*command, "-X", "heapsize=4M", *program, FOLDER / f"{name}.py", *example.words],
+        [*command, "-X", "heapsize=4M", *program, FOLDER / f"{name}.py", *words],
         env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, HERE, ".frozen")},
         capture_output=True, text=True, check=False, timeout=WAIT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    runs = json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_asleep_a_message_that_the_server_does_not_take_stops_no_others(shipped):
+    """One wake in 16, by chance, lasts long enough to set it aside."""
+    runs = over_fakes(shipped, "deep_sleep", 800, "!2")
+    sent = [int(text) for run in runs for _, text in run["messages"]]
+    assert 2 not in sent and len({*sent}) > 100
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_over_the_fakes_of_a_pico_w(shipped, tmp_path, name):
+    example = EXAMPLES[name]
+    runs = over_fakes(shipped, name, example.runs, *example.words)
     sent = [message for run in runs for message in run["messages"]]
     assert {topic for topic, _ in sent} == {example.topic}
     assert values([text for _, text in sent], example) == example.payloads

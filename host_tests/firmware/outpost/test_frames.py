@@ -49,6 +49,7 @@ MAY = {  # set-up, and what a page says allocates
     "ram_shelf.py put", "suspects.py refuse",  # a message that is set aside
     "tls_link.py client_context", "tls_link.py read", "wifi_board.py _pinned_blocks",  # set-up
     "wifi_board.py _open_link", "wifi_board.py _open_wifi", "wifi_board.py _networks",  # set-up
+    "wifi_board.py _open_rest",  # the link's second call
     "series_station.py start", "series_station.py _watch",  # set-up
     "chip_sensors.py _one", "chip_sensors.py _at_pin",  # set-up
     "guard.py guarded", "guard.py channels",  # set-up
@@ -57,7 +58,8 @@ MAY = {  # set-up, and what a page says allocates
     # once a question or answer
     "dns.py _question", "dns.py begin", "dns.py _address", "wifi_board.py _set_rtc",
     "wifi_link.py _connect", "wifi_link.py _give", "tls_link.py _begin",  # once a connection
-    "main.py find_built_in", "main.py build", "main.py new_session", "main.py main",  # set-up
+    "main.py find_built_in", "main.py main", "main.py build", "assembly.py build",
+    "assembly.py new_session",
     "main.py settle_update",  # before all imports
     "crash_log.py text_of", "crash_log.py keep",  # the end
 }  # fmt: skip

@@ -27,7 +27,7 @@ HOMONYMS = {
 }
 # One number under two names: the copy, and what it stands for.
 SAME = (
-    ("main.py _RECORD_OVERHEAD", "outbox.py _OVERHEAD"),
+    ("assembly.py _RECORD_OVERHEAD", "outbox.py _OVERHEAD"),
     ("exactly_once.py _RECORD_OVERHEAD", "outbox.py _OVERHEAD"),
     ("in_flight.py _OVERHEAD", "session.py _OVERHEAD"),
     ("session.py _TICKS", "outbox.py _SEQ_MASK"),

@@ -115,6 +115,87 @@ def test_settings_that_cut_the_board_off_are_taken_back(ram_path, command, is_as
     assert not (ram_path / "trial.json").exists()
 
 
+# --- Held messages, when the broker changes ---
+
+ELSEWHERE = {"id": "h-1", "do": "set", "settings": {"broker_host": "good", "keep_alive_s": 30}}
+REFUSES, SENDS = {**ELSEWHERE, "held": "refuse"}, {**ELSEWHERE, "held": "send", "within_s": 60}
+
+
+def holding_world(folder, command, life_ms=15_000, **settings):
+    """A board with held messages, which a server offers a command, for a life in which it takes
+    none of them."""
+    world = world_of(folder, interval_ms=1000, **settings)
+    world.server.acknowledges, world.power_ms, world.ends_by_itself = False, 5000, False
+    world.live()
+    world.server.send(command)
+    world.power_ms = life_ms
+    world.live()
+    world.server.acknowledges, world.power_ms, world.ends_by_itself = True, 1 << 40, True
+    return world
+
+
+def test_held_messages_refuse_another_broker_with_their_number_and_topic(ram_path):
+    world = holding_world(ram_path, REFUSES)
+    world.live_on()
+    ((result, what, why),) = world.answers()["h-1"]
+    assert (result, what) == (1, "set")
+    assert world.resets == 0 and "keep_alive_s" not in world.settings()
+    count = int(why.split(": ")[1].split()[0])
+    assert count >= 3 and why == (
+        f"say --held send or --held move: {count} messages are held, of outpost/board-1/data"
+    )
+
+
+def test_held_messages_go_out_before_the_settings_are_on_trial(ram_path):
+    world = world_of(ram_path, interval_ms=1000)
+    world.server.acknowledges, world.power_ms = False, 5000
+    world.live()
+    world.server.send(SENDS)
+    world.server.acknowledges, world.power_ms = True, 1 << 40
+    assert world.live() == "reset"
+    assert world.left_doing[-1][0] == "trial"
+    held = len({records[0]["seq"] for records in world.server.messages})
+    newest = max(records[0]["seq"] for records in world.server.messages)
+    assert held == newest + 1, "all have arrived before the reset"
+    world.live_on()
+    assert world.answers()["h-1"] == [(0, "set", "")] and world.resets == 1
+    assert world.settings()["keep_alive_s"] == 30
+
+
+def test_held_messages_that_are_not_taken_in_time_refuse_the_settings(ram_path):
+    world = holding_world(ram_path, {**SENDS, "within_s": 3}, 5000)
+    world.live_on()
+    ((result, _, why),) = world.answers()["h-1"]
+    assert result == 1 and "messages are held" in why
+    assert "keep_alive_s" not in world.settings() and world.resets == 0
+
+
+def test_a_reset_while_held_messages_go_out_refuses_the_settings(ram_path):
+    world = holding_world(ram_path, SENDS, 5000)
+    assert world.left_doing[-1][0] == "drain"
+    world.live_on()
+    why = "a reset came while the held messages were sent"
+    assert world.answers()["h-1"] == [(1, "set", why)] and "keep_alive_s" not in world.settings()
+
+
+def test_asleep_held_messages_go_out_first(ram_path):
+    world = world_of(ram_path, deep_sleep=True)
+    world.is_reachable = False
+    for _ in range(3):
+        world.live()
+    world.is_reachable = True
+    world.server.send(SENDS)
+    world.live_on()
+    world.live_on()
+    assert world.answers()["h-1"] == [(0, "set", "")] and world.settings()["keep_alive_s"] == 30
+
+
+def test_nothing_held_changes_the_broker_at_once(ram_path):
+    world = world_of(ram_path, REFUSES)
+    world.live_on()
+    assert world.answers()["h-1"] == [(0, "set", "")]
+
+
 def test_a_trial_asleep_ends_at_its_own_limit_and_not_at_the_wakes(ram_path):
     world = world_of(ram_path, CUT_OFF, deep_sleep=True, wake_limit_ms=30_000)
     world.quiet_ms = 60_000

@@ -12,7 +12,7 @@ from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message import decode
-from outpost_tools.device import health, health_report, kinds, live_run
+from outpost_tools.device import health, health_report, kinds, live_run, wake_ledger
 from paths import REPOSITORY
 from real_broker import Observer, need_mosquitto
 
@@ -22,7 +22,7 @@ PRIVATE = {
     "password": "tr0ub4dor & 3 ümläut",
     "topic_prefix": "my-own-house",
 }
-CHECKS = "board space locked outbox sensors link messages flash loop watchdog crash".split()
+CHECKS = "board space locked outbox sensors link messages flash loop watchdog wake crash".split()
 SHORT = ("--messages", 3, "--seconds", 9)  # a watchdog's period, and a second
 HASTY = ("--messages", 3, "--seconds", 1)  # its check fails
 
@@ -99,6 +99,9 @@ def test_a_board_proves_itself_and_goes_on(rig, tmp_path):
         assert figures(found, "loop")["left_by_100_turns"] == [0, 0, 0, 0]
         assert figures(found, "watchdog")["took_ms"] >= 9000
         assert figures(found, "space")["heap_largest"] > 100_000
+        steps = figures(found, "wake")["ms"]
+        assert [*steps] == [one for one in wake_ledger.STEPS if one in steps]
+        assert {"import", "mount", "store", "link", "connect", "acknowledge"} <= {*steps}
         observer.wait(len(observer.messages) + 10)  # its own program goes on
         seen = [
             decode(message.topic, message.payload.encode()).seq for message in observer.messages
@@ -297,3 +300,19 @@ def test_the_two_files_of_a_report(name, tmp_path):
     with pytest.raises(ToolError, match="Is a directory"):
         (tmp_path / "sub.json").mkdir()
         health_report.write(tmp_path / "sub", checks)
+
+
+def test_the_ledger_of_a_wake_sums_up_and_names_its_charge():
+    lines = [
+        "connected 1",
+        "W import 500",
+        "W mount 200",
+        "W join 1000",
+        "W acknowledge 20",
+        "W end 0",
+    ]
+    found = wake_ledger.parse(lines)
+    assert found.is_whole and not wake_ledger.parse(lines[:-1]).is_whole
+    assert found.text().startswith("1,720 ms: import 500, mount 200, join 1,000")
+    assert found.mas("ESP32_GENERIC") == pytest.approx(0.7 * 44 + 1.02 * 100)
+    assert found.mas("RPI_PICO_W") is None

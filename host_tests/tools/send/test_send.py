@@ -269,6 +269,25 @@ def test_words_become_a_command():
             "password", "ca_file", "client_cert_file", "client_key_file"))], "a")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("words", "held", "key"),
+    [
+        (("set", "broker_host=b"), None, "refuse"),
+        (("set", "broker_port=1"), "send", "send"),
+        (("set", "broker_port=1"), "move", None),
+        (("set", "keep_alive_s=9"), None, None),
+    ],
+)
+def test_who_changes_the_broker_says_what_becomes_of_held_messages(words, held, key):
+    made = json.loads(wording.command([*words], "one", held=held))
+    assert made.get("held") == key
+
+
+def test_held_is_for_a_change_of_the_broker():
+    with pytest.raises(ToolError, match="--held is for `set` with broker_host or broker_port"):
+        wording.command(["set", "keep_alive_s=9"], "one", held="send")
+
+
 def test_what_is_no_answer_is_passed_over():
     for payload in (b"", b"[]", b"\xff", b'[{"n":"load","v":1}]', b'{"cmd":1,"v":0}', b"[" * 9999):
         assert delivery.answer_in(payload) is None

@@ -85,7 +85,7 @@ def test_work_goes_on_when_nobody_reads_what_it_says(board):
     """The browser is closed, and `outpost setup` killed with its terminal."""
     given = SETTINGS | {"device_id": "unheard", "outbox_blocks": 16}
     sent = {"task": "provision", "dry_run": False, "board": RIG, "port": board.port, "given": given,
-            "ca": "", "folder": "/", "replace": False}  # fmt: skip
+            "ca": "", "folder": "/", "replace": False, "held": ""}  # fmt: skip
     reading, writing = os.pipe()
     process = subprocess.Popen(
         jobs.WORKER, stdin=subprocess.PIPE, stdout=writing, stderr=writing,

@@ -20,6 +20,10 @@ class Board:
     def __init__(self, inner: console.Console, port: str) -> None:
         self._inner, self.port, self.answer_s = inner, port, inner.answer_s
 
+    @property
+    def console(self) -> console.Console:
+        return self._inner
+
     def run(self, script: str, take: Take = lambda line: None, answer_s: float = 0.0) -> list[str]:
         """The lines that the script prints; `take` sees each as it comes. Each allows the board
         time for the next.

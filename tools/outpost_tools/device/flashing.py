@@ -7,7 +7,7 @@ import ast
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from outpost_tools.common.firmware import (
 from outpost_tools.device import (
     console,
     first_message,
+    held,
     install,
     inventory,
     kinds,
@@ -44,7 +45,7 @@ _MOST_DRIVER = 100_000
 class Job:
     """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of
     the link's test, 0 = none. programs: the user's own, which find what they import on the board.
-    """
+    asked: what becomes of held messages."""
 
     root: Path
     kind: Kind
@@ -56,6 +57,7 @@ class Job:
     link_s: float = selftest.LINK_S
     progress: Progress = field(default_factory=Silent)
     programs: tuple[Path, ...] = ()
+    asked: held.Asked = field(default_factory=held.Asked)
 
 
 @dataclass
@@ -91,6 +93,7 @@ def flash(job: Job) -> Report:
         firmware = payload.build(job.root, job.kind, facts.architecture, settings, programs)
         job.progress.note("comparing it with what is on the board")
         found = _look(board, firmware, job.settings)
+        job = _settle_held(report, job, board, found)
         if not settings["series"] and _is_there(needed.SERIES, found):  # its outbox may hold some
             settings |= {"series": True}
             firmware = payload.build(job.root, job.kind, facts.architecture, settings, programs)
@@ -119,6 +122,10 @@ def provision(job: Job) -> Report:
                 f"{job.port}: an update over the air is on trial there, with the settings that it "
                 "has; try again when that is decided, in some minutes, or end it by `outpost flash`"
             )
+        job = _settle_held(report, job, board, found)
+        if job.settings is not settings:
+            settings = _needed(job.settings)
+            wanted = settings.files | sensor_drivers.files(settings.drivers, facts.architecture)
         text = install.read_text(board, plan.RECORD, _MOST_RECORD)
         wanted |= _missing(job, settings, facts.architecture, found, text)
         record = plan.read_record(text)
@@ -154,6 +161,19 @@ def _look(
     paths = payload.to_look_at([*firmware, *(settings.files if settings else ())])
     names = [*paths, *(path + plan.STAGED for path in paths), plan.SETTINGS, inventory.OUTBOX_MAP]
     return inventory.take(board, dict.fromkeys(names))
+
+
+def _settle_held(report: Report, job: Job, board: Board, found: inventory.Inventory) -> Job:
+    """The job, with the settings that it then has. Raises ToolError."""
+    has_outbox = found.is_pinned or not job.kind.pins
+    if not job.settings or not has_outbox or plan.SETTINGS not in found.hashes:
+        return job
+    outcome = held.settle(board, job.settings, job.asked, job.progress, dry_run=job.dry_run)
+    if outcome.text:
+        report.add("held", outcome.text)
+    for path in outcome.in_use:
+        found.hashes.pop(path, None)  # what the plan does not see stays as it is
+    return replace(job, settings=outcome.settings)
 
 
 def _plan_firmware(

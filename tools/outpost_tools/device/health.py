@@ -16,7 +16,7 @@ from typing import Any
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import firmware_version, sensor_faults
-from outpost_tools.device import install, kinds, live_run, plan, selftest, sensor_check
+from outpost_tools.device import install, kinds, live_run, plan, selftest, sensor_check, wake_ledger
 from outpost_tools.device.connection import Board, connected
 from outpost_tools.device.console import printable
 from outpost_tools.device.kinds import Kind
@@ -232,6 +232,7 @@ def _live(board: Board, job: Job, scrub: Scrub, has_link: bool, sign: Sign) -> I
         yield Check("program", FAIL, scrub(found.reason) or "it ended before it was done")
         return
     yield from judge(found, job, has_link)
+    yield _guarded("wake", scrub, lambda: _wake(board, job, has_link))
 
 
 def judge(found: live_run.Run, job: Job, has_link: bool) -> Iterator[Check]:
@@ -299,6 +300,17 @@ def _watchdog(found: live_run.Run) -> Check:
         text,
         {"longest_ms": found.longest_turn_ms, "took_ms": found.took_ms},
     )
+
+
+def _wake(board: Board, job: Job, has_link: bool) -> Check:
+    """What each step from the import to the acknowledgement takes."""
+    if not has_link:
+        return Check("wake", SKIP, "no link")
+    found = wake_ledger.run(board, job.link_s)
+    figures: dict[str, Any] = {"ms": found.ms, "mas": found.mas(job.kind.name)}
+    if not found.is_whole:
+        return Check("wake", FAIL, f"it did not end; {found.text(job.kind.name)}", figures)
+    return Check("wake", PASS, found.text(job.kind.name), figures)
 
 
 def _crash(board: Board, port: str, scrub: Scrub) -> Check:

@@ -12,7 +12,6 @@ export.py    messages out: JSON lines, or a sealed segment for the pipeline
 readings.py  readings out, one per row
 wear.py      the model of wear; pure
 health.py    the condition of the flash, and what to do about it; pure
-live.py      the image of a live board, over its serial port
 board.py     changes to the outbox of a live board: a new one, messages set aside
 source.py    the image that the arguments name, examined
 arguments/   `outpost outbox show`, check, health, export, wear, new

@@ -15,26 +15,10 @@ from dataclasses import dataclass
 
 from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import console
-from outpost_tools.outbox import live
+from outpost_tools.device import console, outbox_image
 from outpost_tools.outbox.image import read_image
 from outpost_tools.outbox.shelf import Aside, read_shelf
 
-# Mounts with series only if the plain outbox reports a newer format.
-_MOUNT = """
-def mount(device):
-    from outpost.outbox import Outbox
-    outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
-    status = outbox.mount()
-    if status == -12:
-        try:
-            from outpost.series_outbox import over
-        except ImportError:
-            return outbox, status
-        outbox = over(Outbox)(device, 1024, align=board.align, page_bytes=board.page_bytes)
-        status = outbox.mount()
-    return outbox, status
-"""
 _LOOK = """
 def look():
     device = find_quietly()
@@ -145,10 +129,11 @@ def make_new(port: str, answer_s: float, *, is_sure: bool) -> Found:
 
 
 def _look(port: str, board: console.Console) -> Found:
-    lines = board.run(live.OPEN + _MOUNT + _LOOK, answer_s=max(board.answer_s, 60.0))
+    script = outbox_image.OPEN + outbox_image.MOUNT + _LOOK
+    lines = board.run(script, answer_s=max(board.answer_s, 60.0))
     for line in lines:
         if line.startswith((b"outpost: ", b"settings: ")):
-            live.check_found(port, [line])
+            outbox_image.check_found(port, [line])
     found = re.search(rb"^N (-?\d+) (\d+)", b"\n".join(lines), re.MULTILINE)
     if not found:
         raise ToolError(f"{port}: the board does not say what its outbox holds")
@@ -196,9 +181,9 @@ class Shelf:
 def shelf(port: str, answer_s: float) -> Iterator[Shelf]:
     """Raises ToolError."""
     needs.check("boards")
-    with console.connected(port, answer_s) as inner, live.progress_bar() as show:
-        found = live.read_from(inner, port, show)
-        inner.run(_MOUNT + _SHELF)
+    with console.connected(port, answer_s) as inner, outbox_image.progress_bar() as show:
+        found = outbox_image.read_from(inner, port, show)
+        inner.run(outbox_image.MOUNT + _SHELF)
         yield Shelf(inner, port, found.data)
 
 

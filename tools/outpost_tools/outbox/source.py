@@ -72,12 +72,12 @@ def _data(args: argparse.Namespace) -> bytes:
 
 
 def _read_live(args: argparse.Namespace) -> bytes:
-    from outpost_tools.outbox import live  # late: an image needs neither pyserial nor tqdm
+    from outpost_tools.device import outbox_image  # late: an image needs neither pyserial nor tqdm
 
     if args.save is not None and args.save.exists():  # check before waiting for the board
         raise ToolError(f"{args.save} exists already: name another file, or remove it")
-    with live.progress_bar() as show:
-        found = live.read_outbox(args.live, args.timeout, show, raw=args.raw)
+    with outbox_image.progress_bar() as show:
+        found = outbox_image.read_outbox(args.live, args.timeout, show, raw=args.raw)
     args.pins = found.pins
     if found.pins:
         print(f"note: {args.live}: {found.pins}; reading it anyway", file=sys.stderr)

@@ -99,6 +99,13 @@ def _add_waiting(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="for `set`: how long the board tries to connect; default 5m",
     )
+    parser.add_argument(
+        "--held",
+        choices=("send", "move"),
+        help="for `set broker_host=` or `broker_port=`: what becomes of messages that the board "
+        "holds: `send` them first, within the time of --within, or let them `move` to the new "
+        "broker. Without this, a board that holds messages refuses and says how many",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -163,7 +170,9 @@ def _commands(args: argparse.Namespace, boards: list[str], words: list[str]):
     found = {}
     for name in boards:
         one = args.id or wording.new_id()
-        made = wording.command(words, one, until_s=until_s, within_s=within_s, board=pins)
+        made = wording.command(
+            words, one, until_s=until_s, within_s=within_s, held=args.held, board=pins
+        )
         found[name] = one, made
     if kind and args.settings:
         wording.check_memory(words, args.settings, kind)

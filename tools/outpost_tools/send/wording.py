@@ -21,6 +21,8 @@ MOST_BYTES = 512  # firmware/station/commands.py
 _ID_BYTES = 8
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _FIRST_ABSOLUTE_S = 1_000_000_000
+HELD = ("send", "move")  # what becomes of messages held for a broker that changes
+_BROKER = ("broker_host", "broker_port")
 _FORMS = "report, restart, set KEY=VALUE ..., stay-awake TIME"
 
 
@@ -49,11 +51,14 @@ def command(
     *,
     until_s: int | None = None,
     within_s: int | None = None,
+    held: str | None = None,
     board: Pinout | None = None,
 ) -> bytes:
-    """The payload. board: its pins, where the kind is known. Raises ToolError."""
+    """The payload. held: one of HELD. board: its pins, where the kind is known. Raises
+    ToolError."""
     made: dict[str, Any] = {"id": command_id, **_action(words)}
     _check_sensors(made.get("settings", {}), board)
+    made |= _held(made, held)
     if within_s is not None:
         if made["do"] != "set":
             raise ToolError("--within is for `set`")
@@ -95,6 +100,15 @@ def _action(words: list[str]) -> dict[str, Any]:
     if name in ("stay-awake", "stay_awake") and len(rest) == 1:
         return {"do": "stay_awake", "minutes": -(-seconds_of(rest[0], name) // 60)}
     raise ToolError(f"`{' '.join(words)}` is not a command; known: {_FORMS}")
+
+
+def _held(made: dict[str, Any], held: str | None) -> dict[str, Any]:
+    """The key of a command that changes the broker. Raises ToolError."""
+    if not {*made.get("settings", ())} & {*_BROKER}:
+        if held:
+            raise ToolError(f"--held is for `set` with {' or '.join(_BROKER)}")
+        return {}
+    return {} if held == "move" else {"held": held or "refuse"}
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -18,6 +18,7 @@ from outpost_tools.device import (
     ask,
     broker_part,
     console,
+    held,
     plugged_in,
     sensor_drivers,
     settings_file,
@@ -214,6 +215,7 @@ class Desk:
             "ca": checked.ca.decode() if checked.ca else "",
             "folder": f"{self.files.folder.absolute()}",
             "replace": posted.get("replace") is True,
+            "held": posted["held"] if posted.get("held") in held.CHOICES else "",
         }
 
     def _port(self, posted: dict[str, Any]) -> tuple[str, dict[str, str]]:

@@ -71,6 +71,12 @@ _ACTIONS = """\
 <p id="summary" class="trouble" role="alert" hidden></p>
 <label class="check"><input type="checkbox" id="replace"> Rename a main.py or board.py of your own
 on the board, instead of refusing (<code>--replace</code>)</label>
+<div class="field"><label for="held">If the board still holds messages, and its name, topic or
+broker changes (<code>--held</code>)</label><select id="held"><option value="">stop, and tell me
+</option><option value="send">send them first, as the board is set now</option>
+<option value="keep">keep its name and broker, change the rest</option>
+<option value="aside">save them in a file in this folder, and remove them from the board</option>
+<option value="move">only the broker changes: let them go to the new one</option></select></div>
 <div class="actions"><button type="button" id="flash" class="main">Flash firmware and settings
 </button><button type="button" id="provision">Write the settings only</button>
 <button type="button" id="check">Check, change nothing</button>

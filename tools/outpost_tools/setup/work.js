@@ -13,7 +13,8 @@ const DONE = {
 async function start(task) {
   for (const name of BUTTONS) $(name).disabled = true;
   write($("summary"), "");
-  const answer = await ask("jobs", posted({task, replace: $("replace").checked}));
+  const order = {task, replace: $("replace").checked, held: $("held").value};
+  const answer = await ask("jobs", posted(order));
   if (failed(answer)) return enable();
   await watch(answer.job, true);
 }

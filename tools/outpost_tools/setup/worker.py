@@ -21,7 +21,7 @@ from typing import Any
 from outpost_tools.common import source_tree
 from outpost_tools.common.ending import interrupt_on_signals
 from outpost_tools.common.errors import ToolError
-from outpost_tools.device import flashing, kinds, settings_file
+from outpost_tools.device import flashing, held, kinds, settings_file
 from outpost_tools.device.connection import connected
 from outpost_tools.device.console import check_port
 from outpost_tools.device.flashing import Report
@@ -92,6 +92,7 @@ def _work(order: dict[str, Any]) -> Report:
         order["dry_run"],
         order["replace"],
         progress=Told(),
+        asked=held.Asked(order["held"], Path(order["folder"])),
     )
     return flashing.flash(job) if order["task"] == "flash" else flashing.provision(job)
 

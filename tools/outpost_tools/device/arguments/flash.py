@@ -46,6 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="settings to write too: see `outpost provision --help`",
     )
     options.add_credentials(parser)
+    options.add_held(parser)
     parser.add_argument(
         "--replace",
         action="store_true",
@@ -77,7 +78,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """0; 1 when a self-test failed. Raises ToolError."""
     from outpost_tools.common import source_tree
-    from outpost_tools.device import flashing, kinds, progress, settings_file, table
+    from outpost_tools.device import flashing, held, kinds, progress, settings_file, table
 
     root = source_tree.repository()
     kind = kinds.load(root, args.board)
@@ -98,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
         link_s,
         progress.Progress(),
         tuple(args.programs),
+        held.Asked(args.held or "", quiet_s=args.link_timeout),
     )
     report = flashing.flash(job)
     print(table.text(report.rows))

@@ -45,6 +45,13 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
     add_timeout(parser)
 
 
+def add_held(parser: argparse.ArgumentParser) -> None:
+    """--held, of what changes settings."""
+    from outpost_tools.device import held
+
+    parser.add_argument("--held", choices=held.CHOICES, help=held.HELP)
+
+
 def add_timeout(parser: argparse.ArgumentParser, default_s: float = 10.0, when: str = "") -> None:
     parser.add_argument(
         "--timeout",

@@ -45,6 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     options.add_board(parser, required=False)
     options.add_writing(parser)
     options.add_credentials(parser)
+    options.add_held(parser)
     parser.add_argument(
         "--save",
         metavar="TOML",
@@ -61,7 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
     from outpost_tools.common import source_tree
-    from outpost_tools.device import drafts, flashing, kinds, progress, table
+    from outpost_tools.device import drafts, flashing, held, kinds, progress, table
 
     if args.example:
         sys.stdout.write(_example(args.credentials))
@@ -87,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
         args.dry_run,
         answer_s=args.timeout,
         progress=progress.Progress(),
+        asked=held.Asked(args.held or ""),
     )
     print(table.text(flashing.provision(job).rows))
     if not args.dry_run and not args.file:

@@ -25,6 +25,8 @@ Each check passes or fails, and prints its figures:
   flash      the time of each program and erase of the outbox during the test
   loop       its main loop leaves no garbage on the heap
   watchdog   switched on, and fed in time for more than its 8 s
+  wake       ms of each step, from the import to the acknowledgement of a reading; mAs where the
+             data sheet of the chip has the currents
   crash      no crash.txt is left from an earlier run
 
 The messages are real readings in the board's own stream, so a collector treats them like any

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import console
-from outpost_tools.outbox.layout import BLOCK_BYTES
+
+_BLOCK_BYTES = 4096
 
 # The device is opened as firmware/main.py opens it, and only read. A block is sent without the
 # erased bytes at its end. Its number is part of the CRC (as the start value), so that a block with
@@ -77,6 +78,21 @@ def find_remains():
         return Remains(raw)
     return device
 
+"""
+# Mounts with series only if the plain outbox reports a newer format.
+MOUNT = """
+def mount(device):
+    from outpost.outbox import Outbox
+    outbox = Outbox(device, align=board.align, page_bytes=board.page_bytes)
+    status = outbox.mount()
+    if status == -12:
+        try:
+            from outpost.series_outbox import over
+        except ImportError:
+            return outbox, status
+        outbox = over(Outbox)(device, 1024, align=board.align, page_bytes=board.page_bytes)
+        status = outbox.mount()
+    return outbox, status
 """
 _SEND = """
 def send(numbers):
@@ -195,9 +211,9 @@ def _count_of(port: str, line: bytes) -> int | None:
     found = _HEADER.fullmatch(line)
     if found is None or zlib.crc32(b"%s %s" % found.group(1, 2)) != int(found[3], 16):
         return None
-    if int(found[2]) != BLOCK_BYTES:
+    if int(found[2]) != _BLOCK_BYTES:
         raise ToolError(
-            f"{port}: the board's blocks have {int(found[2])} bytes, not {BLOCK_BYTES}: that is "
+            f"{port}: the board's blocks have {int(found[2])} bytes, not {_BLOCK_BYTES}: that is "
             "not an outbox device"
         )
     return int(found[1])
@@ -212,10 +228,10 @@ def _block_of(line: bytes) -> tuple[int, bytes] | None:
         data = binascii.a2b_base64(found[3], strict_mode=True) if found[3] else b""
     except binascii.Error:
         return None
-    data = data.ljust(BLOCK_BYTES, b"\xff")
+    data = data.ljust(_BLOCK_BYTES, b"\xff")
     number = int(found[1])
     return (
         (number, data)
-        if len(data) == BLOCK_BYTES and zlib.crc32(data, number) == int(found[2], 16)
+        if len(data) == _BLOCK_BYTES and zlib.crc32(data, number) == int(found[2], 16)
         else None
     )
