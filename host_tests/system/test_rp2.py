@@ -152,8 +152,6 @@ def test_machine_code_is_used_and_computes_what_portable_code_does(scene):
     tests = {"/boot.py": ON_CHIP / "machine_code.py"}
     tests["/unittest.py"] = RIGS / "unittest_lite" / "unittest.py"
     files = scene.files | {path: source.read_bytes() for path, source in tests.items()}
-    if scene.form == "files":  # the settings do not ask for series
-        files |= payload.series(REPOSITORY, "armv6m")
     for name in ("test_bytes.py", "test_series_bits.py"):
         source = HOST_TESTS / "firmware" / "outpost" / name
         files[f"/{name[:-3]}.mpy"] = compiled.compile_one(source, name, 0)

@@ -17,7 +17,7 @@ from outpost_tools import cli
 from outpost_tools.common import source_tree
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.device import kinds, payload
+from outpost_tools.device import kinds, needed, payload
 from paths import REPOSITORY
 from rp2040 import core, image, littlefs
 from rp2040.board import Board, flash_image
@@ -52,7 +52,8 @@ def interpreter() -> Path:
 
 
 def payload_of(root: Path) -> dict[str, bytes]:
-    return payload.build(root, kinds.load(root, KIND), "armv6m")
+    settings = needed.defaults() | SETTINGS | {"say_state": True}  # as the tools have it
+    return payload.build(root, kinds.load(root, KIND), "armv6m", settings)
 
 
 def code_on(flash: bytes, files: dict[str, bytes]) -> set[str]:

@@ -303,6 +303,31 @@ def test_a_board_without_flash_for_rooms_gets_all_in_one_folder(
     assert code_of(folder) == {path.lstrip("/"): data for path, data in wanted.items()}
 
 
+def send(broker: Broker, *words: str) -> int:
+    return cli.main(["send", "--broker", f"127.0.0.1:{broker.port}", NAME, *words])
+
+
+def test_settings_whose_modules_are_not_there_are_taken_back_until_an_update_brings_them(
+    broker, tmp_path, capsys
+):
+    folder = installed(tmp_path / "board", REPOSITORY, broker.port)
+    toml = folder / "settings.toml"
+    with Heard(broker) as heard, Running(folder) as board:
+        heard.wait_more(3)
+        assert send(broker, "set", "level=5") == 1
+        said = capsys.readouterr().out
+        assert "taken back: they do not start: no module named 'outpost.level5'" in said
+        assert "`outpost update` or `flash` brings it" in said
+        heard.wait_more(3)
+        toml.write_text(toml.read_text() + "level = 5\n")
+        assert update(broker, folder) == 0, (capsys.readouterr(), board.console())
+        assert (folder / "outpost/mqtt5/level5_session.mpy").exists()
+        assert send(broker, "set", "level=5") == 0, (capsys.readouterr(), board.console())
+        heard.wait_more(3)
+        assert heard.is_without_gap()
+    assert not (folder / "crash.txt").exists()
+
+
 def test_a_sleeping_board_takes_it_at_its_connections(broker, tmp_path, from_checkout, capsys):
     folder = installed(
         tmp_path / "board", REPOSITORY, broker.port, deep_sleep=True, interval_ms=1000,
