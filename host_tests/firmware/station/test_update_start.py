@@ -87,6 +87,9 @@ def made():
         for line in PLAN.split("\n")[:4]:
             number, _, path = line.split(" ")
             write("update/" + number, NEW[path])
+            if number != "3":  # one by itself, as a firmware from before packs has them
+                update_start.add(update_start.NEW, number, "update/" + number)
+                os.remove("update/" + number)
         write("update/plan", PLAN.encode())
         update_start.write_phase("files", "u-1", "300")
     return chip

@@ -11,9 +11,10 @@ from outpost_tools.device.arguments import options
 
 SUMMARY = "install Outpost on a board with stock MicroPython, or update it"
 _DESCRIPTION = """\
-Install Outpost on a board with stock MicroPython, or update it: the firmware compiled for its
-processor, main.py, the settings if given, and the drivers for the sensors in them. The command
-copies only files that differ (by SHA-256, computed on the board). It pins the blocks of the outbox
+Install Outpost on a board with stock MicroPython, or update it: of the firmware, what its settings
+need, compiled for its processor; main.py, the settings if given, and the drivers for the sensors in
+them. The command copies only files that differ (by SHA-256, computed on the board), and removes
+what is no longer needed. It pins the blocks of the outbox
 if they are not pinned yet; otherwise it leaves the outbox alone, and the messages in it stay. Then
 the board tests itself, reads each sensor once and sends a first message, and its program starts.
 In collector mode, this test passes only if a collector confirms the message, because without
