@@ -70,6 +70,8 @@ def forget_built_in(names):
 
 found = find_built_in()
 
+# Now, because a module that cannot be imported is no fault of the settings
+import station.assembly  # noqa: F401
 from board import Board
 from outpost.memory import unload
 
