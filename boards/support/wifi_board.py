@@ -50,6 +50,7 @@ class WifiBoard:
     page_bytes: int
     _wifi: "Anything"
     _net_time: "Anything"
+    _parts: "Anything"
     # What a port's class adds
     in_flight_bytes: int
     reprograms = False  # the outbox's flash takes several programs in a page, although align is 256

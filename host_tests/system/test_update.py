@@ -157,7 +157,7 @@ def from_checkout(monkeypatch):
 def test_a_board_gets_new_firmware_and_takes_bad_one_back(broker, tmp_path, from_checkout, capsys):
     folder = installed(tmp_path / "board", REPOSITORY, broker.port)
     good = checkout(tmp_path / "good", "9.9.9")
-    bad = checkout(tmp_path / "bad", "9.9.10", station_station='raise ValueError("a mistake")')
+    bad = checkout(tmp_path / "bad", "9.9.10", station_station='raise RuntimeError("a mistake")')
     mute = checkout(
         tmp_path / "mute", "9.9.11", outpost_client="Client._connect = lambda self, session: False"
     )
@@ -177,7 +177,7 @@ def test_a_board_gets_new_firmware_and_takes_bad_one_back(broker, tmp_path, from
         from_checkout(bad)
         assert update(broker, folder) == 1
         assert "taken back: no connection in 3 starts" in capsys.readouterr().err
-        assert board.console().count("ValueError: a mistake") == 3
+        assert board.console().count("RuntimeError: a mistake") == 3
         from_checkout(mute)
         assert update(broker, folder, "--within", "3s") == 1
         assert "taken back: no connection within 3 s" in capsys.readouterr().err
