@@ -107,7 +107,7 @@ def test_one_without_its_bound_dies():
     dead = next(
         mutant
         for mutant in mutants_of("ring", mutants.source("ring"))
-        if mutant.name == "ring._next_free: not self._is_free(block)  ->  without not"
+        if mutant.name == "ring._next_free: not self._may_open(block)  ->  without not"
     )
     assert "goes on" in outbox_mutants.killer(dead)
 
