@@ -114,7 +114,7 @@ SCOPES = (
           erase_ways=("nothing", "all"), cuts_mounts=True),
     Scope("reads", 2, 128, ("append large", "free first", "load first", "load next", "off")),
     Scope("two sizes", 2, 160, ("append small", "append large", "free first", "off")),
-    Scope("notes", 3, 160, ("append large", "free first", "note", "off"),
+    Scope("notes", 3, 256, ("append large", "free first", "note", "off"), record_bytes=88,
           kind="NotedOutbox", folding=Folding(torn=False)),
     Scope("end of the numbers", 2, 128, _BASIC, first_seq=(1 << 30) - 6,
           folding=Folding(numbers=False)),

@@ -473,12 +473,15 @@ class Keys:
     def _acknowledged(self) -> list[int]:
         """Returns what a mount may take for the oldest message."""
         near = [
-            one.found for one in self._looks
+            one for one in self._looks
             if one.header and self._sectors.rank(one.header) <= self._live
         ]  # fmt: skip
         found = [
-            [piece.oldest for piece, states in pieces if max(states) >= _NEARLY] for pieces in near
-        ]
+            [one.header.oldest, *[
+                piece.oldest for piece, states in one.found
+                if piece.sort == RECORD and max(states) == _INTACT
+            ]] for one in near
+        ]  # fmt: skip
         if self.folding.acks and self.chip.is_settled():
             return [one[-1] for one in found]
         return [oldest for one in found for oldest in one]
