@@ -64,10 +64,10 @@ Whether it fits, plain and with TLS:
 _FLASH = """
 ## Flash
 
-A block has 4,096 bytes. The program's files take about {program} blocks with their folders, series
-{series} more, a driver of a sensor at most {driver}, each certificate one, and {spare} stay spare.
-The rest may be the outbox: `outbox_blocks` is at most {most} on a Pico W without series, and 64 by
-default.
+A block has 4,096 bytes. The program's files take at most {program} blocks with their folders,
+`commands` {commands} more, `update_key` {update}, `series` {series}, `level` 5 {level_5}, a driver
+of a sensor at most {driver}, each certificate one, and {spare} stay spare. The rest may be the
+outbox: `outbox_blocks` is at most {most} on a Pico W without any of these, and 64 by default.
 
 ## When memory runs out all the same
 
@@ -114,7 +114,10 @@ def text() -> str:
     assert pico
     flash = _FLASH.format(
         program=memory_fit.PROGRAM_BLOCKS,
+        commands=memory_fit.COMMANDS_BLOCKS,
+        update=memory_fit.UPDATE_BLOCKS,
         series=memory_fit.SERIES_BLOCKS,
+        level_5=memory_fit.LEVEL_5_BLOCKS,
         driver=memory_fit.DRIVER_BLOCKS,
         spare=memory_fit.SPARE_BLOCKS,
         most=pico.blocks - memory_fit.PROGRAM_BLOCKS - memory_fit.SPARE_BLOCKS,

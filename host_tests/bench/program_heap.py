@@ -165,7 +165,6 @@ class Bench:
         self._names = list(CONFIGURATIONS)
         kind = kinds.load(paths.REPOSITORY, "RPI_PICO_W")
         files = payload.build(paths.REPOSITORY, kind, "armv6m")
-        files |= payload.series(paths.REPOSITORY, "armv6m")
         files |= {"/tls/ca.der": among.ca, "/boot.py": b"import heap_probe\n"}
         for number, more in enumerate(CONFIGURATIONS.values()):
             settings = COMMON | more | {"device_id": device(number)}

@@ -36,9 +36,12 @@ SENSOR = 700  # of each sensor beyond the chip's own
 FREE = 32_000
 FREE_WITH_TLS = 46_000
 BLOCKS = 64
-# Blocks of flash
-PROGRAM_BLOCKS = 112
-SERIES_BLOCKS = 8
+# Blocks of flash, of files and folders (`needed.py`)
+PROGRAM_BLOCKS = 72  # with all the parts that take a block or two: collector, TLS, CBOR, sleep
+COMMANDS_BLOCKS = 8
+UPDATE_BLOCKS = 6
+SERIES_BLOCKS = 10
+LEVEL_5_BLOCKS = 14
 DRIVER_BLOCKS = 2
 SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
 _MOST_LEFT_OUT = 3
@@ -96,7 +99,10 @@ def blocks_of(full: dict[str, Any]) -> int:
     """Blocks of the filesystem that a board with these settings needs, with its outbox."""
     drivers = {one["driver"] for one in full["sensors"] or () if isinstance(one, dict)}
     files = PROGRAM_BLOCKS + SPARE_BLOCKS + DRIVER_BLOCKS * len(drivers)
+    files += COMMANDS_BLOCKS if full["commands"] else 0
+    files += UPDATE_BLOCKS if full["update_key"] else 0
     files += SERIES_BLOCKS if full["series"] else 0
+    files += LEVEL_5_BLOCKS if full["level"] == 5 else 0
     files += sum(bool(full[key]) for key in ("ca_file", "client_cert_file", "client_key_file"))
     return files + full["outbox_blocks"]
 
