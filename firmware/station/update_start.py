@@ -90,8 +90,9 @@ def entries(pack):
             file.seek(at)
             line = file.readline()
             number, size = line.decode().split()
-            found.append((number, at + len(line), int(size)))
             at += len(line) + int(size)
+            if at <= end:  # else the filesystem kept a part of what could not be added
+                found.append((number, at - int(size), int(size)))
     return found
 
 

@@ -27,8 +27,8 @@ def test_a_board_with_each_policy(tmp_path, when_full):
         **SETTINGS, "mode": "broker", "interval_ms": 1, "broker_port": 1, "sensors": ["load"],
         "when_full": when_full,
     }  # fmt: skip
-    # the power goes, twice, long after the outbox of 4 blocks is full
-    cuts = (230, 70) if when_full != "refuse" else (60, 40)
+    # the power goes, twice, long after the outbox of 4 blocks is full; one that refuses has room
+    cuts = (230, 70) if when_full != "refuse" else (45, 30)
     for cut in cuts:
         done = run_board(tmp_path, settings, cut_at_operation=cut, cut_mode="first")
         assert done.returncode == 137, done.stderr

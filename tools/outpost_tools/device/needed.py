@@ -1,6 +1,6 @@
 """Which modules a board needs. The law: what main.py, its board.py, the drivers of its sensors and
-its user's programs import, and what that imports in turn, except where a function imports a part
-that the settings do not use.
+its user's programs import, a module for such programs, and what that imports in turn, except where
+a function imports a part that the settings do not use.
 
 A part is named here once, by the module that the program imports for it; what comes with it follows
 from the sources. What a module imports at its top, it needs whatever the settings say. Pure: knows
@@ -46,6 +46,7 @@ def _has_ds18b20(settings: Settings) -> bool:
     return any(str(one).startswith("ds18b20@") for one in settings["sensors"] or ())
 
 
+OWN = "station.own_program"  # on every board: the first program of one's own imports it
 SERIES = "station.series_station"  # an outbox may hold some after their setting has gone
 PARTS = (
     Part("outpost.policies", "when_full", lambda settings: settings["when_full"] != "refuse"),
@@ -89,6 +90,7 @@ def paths(
         part.module for part in used(settings)
     }  # fmt: skip
     roots = [name for name, path in names.items() if "/" not in path]
+    roots += [OWN] if OWN in names else []
     roots += [name for one in programs for name in _imported(ast.walk(ast.parse(one)), names)]
     found, todo = set[str](), roots
     while todo:
