@@ -3,7 +3,7 @@ import unittest
 from bench_client import TOPIC, Bench, puback, split
 from outpost import status
 from outpost.client import backoff_ms
-from station.station import drain
+from station.deep_sleep import drain
 
 
 class TestPublish(unittest.TestCase):
@@ -142,14 +142,32 @@ class TestSaving(unittest.TestCase):
 
     def test_drain_tells_whether_all_was_delivered_in_time(self):
         bench = Bench().connect().publish(b"a")
-
-        def ticks_ms():
-            bench.now_ms += 5
-            return bench.now_ms
-
-        self.assertFalse(drain(bench.client, ticks_ms, 200))
+        board = Awake(bench)
+        self.assertFalse(drain(bench.client, board, 200))
         bench.stream.say(puback(1))
-        self.assertTrue(drain(bench.client, ticks_ms, 200, idle=lambda client: None))
+        self.assertTrue(drain(bench.client, board, 200))
+        self.assertTrue(0 < board.idles < board.feeds)
+
+
+class Awake:
+    """What of a board drain() needs. This wake is no long one."""
+
+    def __init__(self, bench):
+        self._bench = bench
+        self.feeds = self.idles = 0
+
+    def ticks_ms(self):
+        self._bench.now_ms += 5
+        return self._bench.now_ms
+
+    def random_hex(self):
+        return b"f0000000"
+
+    def feed_watchdog(self):
+        self.feeds += 1
+
+    def idle(self, client):
+        self.idles += 1
 
 
 class TestLink(unittest.TestCase):
