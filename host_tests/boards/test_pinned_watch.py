@@ -30,6 +30,8 @@ GIVEN = {
 class Client:
     """What idle() gets: a client has a session, and that its outbox."""
 
+    failures = 0
+
     def __init__(self, outbox):
         self.session, self.outbox = self, outbox
 
