@@ -19,7 +19,8 @@ from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
 from paths import BOARDS
 from real_broker import Observer
-from rp2040 import core, flashing, image
+from rp2040 import core, flashing, image, littlefs
+from rp2040.board import stand_ins
 
 SENSORS = """
 sensors = [
@@ -68,7 +69,8 @@ def test_own_ready_absent_and_hanging_sensors_on_one_board(tmp_path):
         Broker("mosquitto", tmp_path / "broker") as broker,
         Observer(broker.port, "observer", ("outpost/b1/data", 1)) as observer,
     ):
-        port = flashing.Port(tmp_path, broker)
+        flash = littlefs.with_files(image.load(), stand_ins())
+        port = flashing.Port(tmp_path, flashing.SETTINGS.format(port=broker.port), flash)
         try:
             with port.settings.open("a") as file:
                 file.write(SENSORS)
