@@ -38,7 +38,6 @@ sys.path.extend(paths.ALL)
 
 import collector_process
 import make_certificates
-from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import kinds, payload
@@ -47,6 +46,7 @@ from rp2040.board import ON_CHIP, Board, flash_image
 from rp2040.compiled import compile_one
 from rp2040.ppp_line import PppLine
 from rp2040.uart_link import Network
+from tls_servers import tls_servers
 
 BASELINE = paths.HOST_TESTS / "baselines" / "program_heap.csv"
 TLS_PORT = 8883
@@ -141,16 +141,7 @@ def servers() -> Iterator[Servers]:
         folder = Path(name)
         made = folder / "certificates"
         make_certificates.make_all(made)
-        port = children.free_port()
-        listener = (
-            f"listener {port} 127.0.0.1\nallow_anonymous true\ncafile {made}/ca.pem\n"
-            f"certfile {made}/server.pem\nkeyfile {made}/server.key\n"
-        )
-        with (
-            Broker("mosquitto", folder / "broker", more_listeners=listener) as broker,
-            collector_process.Process(folder, broker.port) as collector,
-        ):
-            collector.wait_subscribed()
+        with tls_servers(folder, made) as (broker, port, _):
             ports = {1883: broker.port, TLS_PORT: port}
             found = Servers(ports, broker, (made / "ca.der").read_bytes())
             yield found

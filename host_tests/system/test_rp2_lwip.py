@@ -13,18 +13,18 @@ import pytest
 
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
+import chip_image
 import make_certificates
-from collector_process import Process, Watcher, disconnect
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
+from collector_process import Watcher, disconnect
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.common.message import decode
 from outpost_tools.device import kinds, payload
 from paths import REPOSITORY
-from rp2040 import core, image
+from rp2040 import image
 from rp2040.board import Board, flash_image, ppp_stand_in
 from rp2040.ppp_line import PppLine
 from rp2040.uart_link import Network
+from tls_servers import tls_servers
 
 SILENT_S = 12  # longer than the watchdog's 8 s
 SETTINGS = {
@@ -42,14 +42,7 @@ TLS = {"tls": True, "broker_port": TLS_PORT, "ca_file": "/tls/ca.der"}
 
 @pytest.fixture(scope="module")
 def firmware() -> bytes:
-    try:
-        core.library()
-    except core.NoCompiler as error:
-        pytest.skip(f"missing: {error}")
-    found = image.find("pico-ppp")
-    if found is None:
-        pytest.skip(f"missing: no image pico-ppp in the cache; {image.HINT}")
-    return image.load(found)
+    return image.load(chip_image.found_or_skip("pico-ppp"))
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +55,7 @@ def servers(certificates, tmp_path_factory):
     """The broker, with TLS too, the collector, and what it confirmed."""
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
-    folder = tmp_path_factory.mktemp("lwip")
-    port = children.free_port()
-    listener = (
-        f"listener {port} 127.0.0.1\ncafile {certificates}/ca.pem\n"
-        f"certfile {certificates}/server.pem\nkeyfile {certificates}/server.key\n"
-    )
-    with (
-        Broker("mosquitto", folder / "broker", more_listeners=listener) as broker,
-        Process(folder, broker.port) as collector,
-    ):
-        collector.wait_subscribed()
+    with tls_servers(tmp_path_factory.mktemp("lwip"), certificates) as (broker, port, collector):
         watcher = Watcher(broker)
         yield {1883: broker.port, TLS_PORT: port}, collector, watcher
         disconnect(watcher.client)

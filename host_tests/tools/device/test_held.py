@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+import make_certificates
 from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
@@ -147,6 +148,21 @@ def test_kept_the_name_stays_and_the_rest_changes(rig, port):
     assert f"it stays {OLD} at 127.0.0.1:{port}" in rig.row("held")
     [topic] = held(rig)
     assert topic == f"outpost/{OLD}/data" and held(rig)[topic] >= before[topic]
+
+
+def test_kept_the_broker_the_modules_for_it_stay(tmp_path, tree, port, monkeypatch):  # noqa: F811
+    """The new settings are without TLS, and the board stays at a broker with TLS."""
+    monkeypatch.chdir(tmp_path)
+    made = make_certificates.made_or_skip(tmp_path / "certificates")
+    with Rig(tmp_path / "rig", tree) as rig:
+        secure = {"broker_host": "localhost", "tls": True, "ca_file": str(made / "ca.pem")}
+        settings = settings_file(rig, device_id=OLD, broker_port=port, **secure)
+        assert rig.outpost("flash", "--settings", settings, "--no-link") == 0, rig.err + rig.out
+        wait_until_held(rig, OLD, 1)
+        renamed = settings_file(rig, device_id=NEW, broker_port=port)
+        words = "--settings", renamed, "--no-link", "--held", "keep"
+        assert rig.outpost("flash", *words) == 0, rig.err
+        assert on_board(rig)["tls"] and "/support/tls_link.mpy" in rig.hashes()
 
 
 def test_aside_they_are_in_a_file_before_they_leave_the_board(rig, port, tmp_path):

@@ -4,7 +4,6 @@ itself, report."""
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,6 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import (
     firmware_version,
     sensor_faults,
-    settings_module,
     status_numbers,
 )
 from outpost_tools.device import (
@@ -94,9 +92,11 @@ def flash(job: Job) -> Report:
         job.progress.note("comparing it with what is on the board")
         found = _look(board, firmware, job.settings)
         job = _settle_held(report, job, board, found)
-        if not settings["series"] and _is_there(needed.SERIES, found):  # its outbox may hold some
-            settings |= {"series": True}
-            firmware = payload.build(job.root, job.kind, facts.architecture, settings, programs)
+        final = job.settings.full if job.settings else settings
+        if _is_there(needed.SERIES, found):  # its outbox may hold some
+            final = final | {"series": True}
+        if final != settings:
+            firmware = payload.build(job.root, job.kind, facts.architecture, final, programs)
         firmware |= _drivers(job, board, facts.architecture, found)
         todo = _plan_firmware(job, board, firmware, found)
         _tell(report, job, todo)
@@ -217,12 +217,8 @@ def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
 
 def _on_board(board: Board) -> dict[str, Any]:
     """The settings that the board has; empty: none, or bad ones, which it says later."""
-    try:
-        return settings_module().check(
-            json.loads(install.read_text(board, plan.SETTINGS, _MOST_RECORD))
-        )
-    except ValueError:
-        return {}
+    old = held.on_board(board)
+    return old.full if old else {}
 
 
 def _settings(job: Job, board: Board) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def settle(
 ) -> Outcome:
     """Before anything is changed on the board. Raises ToolError, also when the user must say what
     is to become of messages."""
-    old = _on_board(board)
+    old = on_board(board)
     moved = [key for key in _PLACE if old and old.full[key] != settings.full[key]]
     if not old or not moved:
         return Outcome(settings)
@@ -212,7 +212,7 @@ def held(board: Board) -> Held | None:
     return Held(topics, ends[0][1], int(ends[0][2]))
 
 
-def _on_board(board: Board) -> Old | None:
+def on_board(board: Board) -> Old | None:
     """Its settings, as given and complete. None: it has none, or bad ones, and did not start."""
     try:
         given = json.loads(install.read_text(board, SETTINGS, _MOST_SETTINGS))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from outpost_tools.device.kinds import Kind
+from outpost_tools.device.plan import SPARE_BLOCKS
 
 # Bytes of heap in use, connected, after a collection
 PROGRAM = 94_500  # broker mode, plain, 64 blocks
@@ -43,7 +44,6 @@ UPDATE_BLOCKS = 6
 SERIES_BLOCKS = 10
 LEVEL_5_BLOCKS = 14
 DRIVER_BLOCKS = 2
-SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
 _MOST_LEFT_OUT = 3
 _MOST_WAYS = 3
 _OFF = {"level": 4, "encoding": "json", "update_key": "", "commands": False, "series": False}

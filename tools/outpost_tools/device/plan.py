@@ -39,7 +39,7 @@ _STALE = re.compile(
     rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?|"
     rf"{UPDATE}/(\d+(\.old)?|(list|plan|phase)(\.new)?|part|copy|(new|old)-\d+)"
 )
-_SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
+SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
 _ROOM_BLOCKS = 2  # a folder of littlefs has two
 
 
@@ -246,7 +246,7 @@ def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) 
     free = free_blocks(inventory) + len(plan.ended)
     rooms = [one for one in plan.folders if _is_in(PACKAGE, one) and one not in inventory.rooms]
     others = _ROOM_BLOCKS * len(rooms) + outbox_blocks
-    others += _SPARE_BLOCKS if plan.copy or outbox_blocks else 0
+    others += SPARE_BLOCKS if plan.copy or outbox_blocks else 0
     plan.parts = [plan.renames]
     if files + others > free:
         gone = len(plan.remove) - len(plan.ended)

@@ -21,7 +21,6 @@ MOST_BYTES = 512  # firmware/station/commands.py
 _ID_BYTES = 8
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _FIRST_ABSOLUTE_S = 1_000_000_000
-HELD = ("send", "move")  # what becomes of messages held for a broker that changes
 _BROKER = ("broker_host", "broker_port")
 _FORMS = "report, restart, set KEY=VALUE ..., stay-awake TIME"
 
@@ -54,8 +53,8 @@ def command(
     held: str | None = None,
     board: Pinout | None = None,
 ) -> bytes:
-    """The payload. held: one of HELD. board: its pins, where the kind is known. Raises
-    ToolError."""
+    """The payload. held: "send" or "move", what becomes of held messages. board: its pins, where
+    the kind is known. Raises ToolError."""
     made: dict[str, Any] = {"id": command_id, **_action(words)}
     _check_sensors(made.get("settings", {}), board)
     made |= _held(made, held)
