@@ -20,9 +20,10 @@ PROVE = HOST_TESTS / "prove"
 FIRMWARE = REPOSITORY / "firmware"
 BOARDS = REPOSITORY / "boards"  # of which `support` is imported
 UNIX_BOARD = BOARDS / "UNIX"
+BENCH_BOARD = BOARDS / "BENCH"  # of which `virtual` is imported
 STUBS = REPOSITORY / "tools" / "cpython_stubs"  # what CPython needs to run the firmware
 
-PRODUCT = (FIRMWARE, BOARDS, UNIX_BOARD)
+PRODUCT = (FIRMWARE, BOARDS, UNIX_BOARD, BENCH_BOARD)
 HELPERS = (FAKES, RIGS, FUZZ, BENCH, PROVE)
 ALL = [str(path) for path in (*PRODUCT, REPOSITORY / "tools", STUBS, *HELPERS, HOST_TESTS)]
 

@@ -166,6 +166,7 @@ def compile_product(folder: Path, architecture: str) -> None:
         f"boards/{path.parent.name}": firmware_build.board_sources(path.parent)
         for path in paths.REPOSITORY.glob("boards/*/board.py")
     }
+    parts["boards/BENCH/virtual"] = firmware_build.world_sources(paths.BENCH_BOARD)
     parts[f"boards/{firmware_build.DRIVERS}"] = firmware_build.driver_sources(paths.BOARDS)
     for place, texts in parts.items():
         firmware_build.write(folder / place, firmware_build.compile_all(texts, _MPY[architecture]))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from paths import ALL, BOARDS, FAKES, FIRMWARE, REPOSITORY, UNIX_BOARD, joined
+from paths import ALL, BENCH_BOARD, BOARDS, FAKES, FIRMWARE, REPOSITORY, UNIX_BOARD, joined
 
 sys.path[:0] = ALL
 
@@ -87,7 +87,7 @@ def rows() -> list[tuple[str, int, int, int, int]]:
         path = Path(folder) / "list.json"
         path.write_text(json.dumps(sizes))
         command = [*(find_micropython("i386") or ()), "-X", "heapsize=8M", str(MEASURE), str(path)]
-        environment = os.environ | {"MICROPYPATH": joined(FAKES, UNIX_BOARD)}
+        environment = os.environ | {"MICROPYPATH": joined(FAKES, UNIX_BOARD, BENCH_BOARD)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return [
         (title, len(files), sum(map(len, files.values())), taken, free)

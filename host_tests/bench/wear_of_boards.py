@@ -23,13 +23,13 @@ sys.path.extend(paths.ALL)
 
 import series_loss  # noqa: F401 - its fast stand-ins for portable.py
 import series_writer
-from outbox_chip import Chip
 from outpost.outbox import Outbox
 from outpost.series import Series
 from outpost.series_outbox import over
 from outpost_tools.outbox import wear
 from series_samples import TOPIC, Clock
 from support import esp32_board, partition, rp2_board
+from virtual.chip import Chip
 
 BLOCKS, MESSAGES, SAMPLES = 8, 2_000, 4_000
 LOAD = 24, 64  # bytes of topic and payload

@@ -5,10 +5,7 @@ be mounted again.
 import io
 
 from nor_flash import BLOCK_BYTES, NorFlash
-
-
-class PowerCut(BaseException):
-    """Not an Exception, so that no handler of the firmware can catch it."""
+from virtual.chip import PowerCut
 
 
 def flash_in_ram(blocks, unit_bytes=1, image=None):

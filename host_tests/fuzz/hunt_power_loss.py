@@ -3,7 +3,7 @@
 for another number of cuts.
 
 Each program and erase of every load on every geometry (`power_loss.py`) is cut in six ways, taken
-in turn from those of the cut model (`prove/outbox_chip.py`). One in four continues and is cut again
+in turn from those of the cut model (`virtual/chip.py`). One in four continues and is cut again
 at random, and half of these a third time. Stops at the first violation and prints the command that
 repeats it.
 """

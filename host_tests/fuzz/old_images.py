@@ -30,10 +30,10 @@ sys.path.extend(paths.ALL)
 
 import power_loss  # noqa: F401 - gives the firmware zlib's CRC
 from fake_flash import PowerCut
-from outbox_chip import ERASE_WAYS, PROGRAM_WAYS, Chip
 from outbox_invariants import contents
 from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
+from virtual.chip import ERASE_WAYS, PROGRAM_WAYS, Chip
 
 # The name of each version, and its commit. 0.1.0: the last one of outbox format 1.
 VERSIONS = {"4dc0c3b": "4dc0c3b", "0.1.0": "d55b1acb", "cfb93e31": "cfb93e31"}
@@ -54,6 +54,7 @@ def made_by(commit: str) -> dict[str, dict]:
         ).stdout
         subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
         parts = Path(folder) / "firmware", paths.STUBS, paths.FAKES, paths.PROVE, paths.UNIX_BOARD
+        parts += (paths.BENCH_BOARD,)
         maker = paths.FUZZ / "old_images_maker.py"
         done = subprocess.run(
             [sys.executable, maker],

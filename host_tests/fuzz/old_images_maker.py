@@ -9,9 +9,9 @@ import sys
 import zlib
 
 from fake_flash import PowerCut
-from outbox_chip import Chip
 from outpost.flash import setup  # noqa: F401 - so that quick() finds it
 from outpost.outbox import Outbox
+from virtual.chip import Chip
 
 try:
     from outpost.state_note import NotedOutbox

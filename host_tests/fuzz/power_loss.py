@@ -1,5 +1,5 @@
 """Cuts the power in every program and erase of a load, in ways taken in turn from those of the cut
-model (`outbox_chip.py`), and compares what is left with the promise (`outbox_invariants.py`).
+model (`virtual/chip.py`), and compares what is left with the promise (`outbox_invariants.py`).
 
 The load runs undisturbed. At each flash operation the chip is copied, the operation is left half
 done on the copy, and the copy is mounted and checked; if cells are unstable, it is mounted and
@@ -12,7 +12,6 @@ import sys
 
 from fake_flash import PowerCut
 from nor_flash import NorRuleError
-from outbox_chip import ERASE_WAYS, PROGRAM_WAYS, Chip
 from outbox_invariants import (
     LAST_SEQ,
     DropPromise,
@@ -25,6 +24,7 @@ from outbox_invariants import (
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
 from outpost.state_note import NotedOutbox
+from virtual.chip import ERASE_WAYS, PROGRAM_WAYS, Chip
 
 # the hunt is long, and portable.py is slow here: the same functions from zlib and slices
 if sys.implementation.name == "cpython":

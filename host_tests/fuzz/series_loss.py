@@ -8,7 +8,6 @@ Values and time of a sample follow from its place in the load, so that any mix-u
 import random
 import sys
 
-from nor_flash import NorRuleError
 from outbox_invariants import contents, require
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
@@ -17,6 +16,7 @@ from outpost.series_outbox import over
 from outpost.state_note import NotedOutbox
 from power_loss import LAST_SEQ, Hunt, Load, Tally, Violation
 from series_samples import COLUMNS, DAY_MS, TOPIC, Clock, read
+from virtual.chip import ChipRuleError
 
 # As in power_loss.py: the same functions, faster.
 if sys.implementation.name == "cpython":
@@ -227,7 +227,7 @@ def hunt(steps, seed, loads=LOADS, geometries=GEOMETRIES, outbox_class=None):
             one = SeriesHunt(geometry, load, seed, outbox_class)
             try:
                 one.run(steps, 0 if load.first_seq else 40 * geometry[0])
-            except (Violation, NorRuleError, AssertionError) as fault:
+            except (Violation, ChipRuleError, AssertionError) as fault:
                 where = "%s blocks=%d align=%d page=%d" % ((load.name,) + geometry)
                 name = getattr(fault, "name", "chip")
                 raise Violation(name, "%s seed=%d: %s" % (where, seed, fault))

@@ -11,12 +11,12 @@ import random
 
 from fake_flash import PowerCut
 from nor_flash import NorRuleError
-from outbox_chip import ERASE_WAYS, PROGRAM_WAYS, VIEWS, Chip
 from outbox_invariants import Promise, Violation, contents, payload_of, require
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
 from outpost.state_note import NotedOutbox
 from power_loss import DropModel
+from virtual.chip import ERASE_WAYS, PROGRAM_WAYS, VIEWS, Chip
 
 STREAM = b"0badcafe"
 TOPIC = b"outpost/board-1/data"

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from outbox_chip import ERASE_WAYS, PROGRAM_WAYS
 from outbox_states import Folding
+from virtual.chip import ERASE_WAYS, PROGRAM_WAYS
 
 # Ways that differ each time, or with the value of a CRC: for the hunts only.
 _DRAWN = ("any prefix", "any hole", "all but a bit", "all but a byte", "a weak cell")

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from outbox_chip import Chip
+from virtual.chip import Chip
 
 # How the fields of an outbox enter the key. "loaded": only while a message is in the buffer;
 # "cursor": only while the cursor has a position. A field that is not listed stops the proof.

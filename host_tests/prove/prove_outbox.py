@@ -23,12 +23,12 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from nor_flash import NorRuleError
 from outbox_actions import ACTIONS
 from outbox_invariants import DropPromise, Promise, Violation, goes_on
 from outbox_real import Real
 from outbox_scopes import SCOPES, Scope
 from outbox_states import Keys, Ram, TaggedChip, attempt_of, payload
+from virtual.chip import ChipRuleError
 
 STREAM = b"0badcafe"
 BLANK = -10
@@ -179,7 +179,7 @@ class Explorer:
                 self._fail_all(name, act, state)
         except Violation as fault:
             self._report(fault, name)
-        except (NorRuleError, ValueError) as fault:
+        except (ChipRuleError, ValueError) as fault:
             self._report(Violation("chip", str(fault)), name)
         except OSError:
             self._report(Violation("raises", "OSError"), name)

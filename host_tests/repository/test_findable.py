@@ -14,7 +14,8 @@ from paths import HOST_TESTS, REPOSITORY
 README = (HOST_TESTS / "README.md").read_text(encoding="utf-8")
 # of the product; their tests lie in the folders of the same names, or in system/
 ROOMS = {"firmware", "boards"}
-NOT_MODULES = {"__init__", "manifest"}
+# the last: a test itself, which the page of its folder prints
+NOT_MODULES = {"__init__", "manifest", "test_garden"}
 _ROW = re.compile(r"^\| ([`\w, ]+) \| ((?:`[\w/]+\.py`(?:, )?)+) \|", re.MULTILINE)
 
 

@@ -24,7 +24,7 @@ from outpost_tools import cli
 from outpost_tools.common import source_tree as original_tree
 from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, needed, payload
-from paths import FAKES, REPOSITORY, RIGS, UNIX_BOARD, joined
+from paths import BENCH_BOARD, FAKES, REPOSITORY, RIGS, UNIX_BOARD, joined
 from pty_board import PtyBoard
 
 SETTINGS = {
@@ -92,7 +92,7 @@ class Rig(PtyBoard):
         )
         if not self.image.exists():
             self.image.write_bytes(b"\xff" * 4096 * blocks)
-        path = joined(RIGS, FAKES, UNIX_BOARD)
+        path = joined(RIGS, FAKES, UNIX_BOARD, BENCH_BOARD)
         super().__init__(
             [*command, "-X", "heapsize=8m"],
             folder,

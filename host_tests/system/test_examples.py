@@ -19,7 +19,16 @@ import pytest
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, needed, payload
-from paths import FAKES, FIRMWARE, PRODUCT, REPOSITORY, STUBS, UNIX_BOARD, joined
+from paths import (
+    BENCH_BOARD,
+    FAKES,
+    FIRMWARE,
+    PRODUCT,
+    REPOSITORY,
+    STUBS,
+    UNIX_BOARD,
+    joined,
+)
 
 FOLDER = FIRMWARE / "examples"
 HERE = Path(__file__).resolve().parent
@@ -161,7 +170,7 @@ def over_fakes(folder, name: str, runs: int, *words: str) -> list[dict]:
     program = [HERE / "program_over_fakes.py", "RPI_PICO_W", folder, str(runs)]
     done = subprocess.run(
         [*command, "-X", "heapsize=4M", *program, FOLDER / f"{name}.py", *words],
-        env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, HERE, ".frozen")},
+        env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, BENCH_BOARD, HERE, ".frozen")},
         capture_output=True, text=True, check=False, timeout=WAIT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,7 @@ import pytest
 import make_certificates
 from outpost_tools.common.firmware import settings_module
 from outpost_tools.device import kinds, needed, payload, sensor_drivers
-from paths import FAKES, REPOSITORY, UNIX_BOARD
+from paths import BENCH_BOARD, FAKES, REPOSITORY, UNIX_BOARD
 from real_broker import micropython
 
 PROGRAM = Path(__file__).with_name("built_board.py")
@@ -84,7 +84,7 @@ def run(folder, kind, files, given, *more):
         (folder / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
         (folder / path.lstrip("/")).write_bytes(data)
     (folder / "settings.json").write_text(json.dumps(given))
-    path = os.pathsep.join(map(str, (FAKES, UNIX_BOARD, ".frozen")))
+    path = os.pathsep.join(map(str, (FAKES, UNIX_BOARD, BENCH_BOARD, ".frozen")))
     return subprocess.run(
         [*micropython("i386"), "-X", "heapsize=8M", PROGRAM, kind, folder, *more],
         env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False,

@@ -24,7 +24,7 @@ import chip_image
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, needed, payload
-from paths import FAKES, PRODUCT, REPOSITORY, UNIX_BOARD, joined
+from paths import BENCH_BOARD, FAKES, PRODUCT, REPOSITORY, UNIX_BOARD, joined
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 PROGRAM = README.split("```python\n")[1].split("```")[0]
@@ -141,7 +141,7 @@ def test_over_the_fakes_of_a_board_each_run_sends_one_message(tmp_path, kind):
     done = subprocess.run(
         [*command, "-X", "heapsize=4M", HERE / "program_over_fakes.py", kind, tmp_path, "2",
          "hello.py"],
-        env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, HERE, ".frozen")},
+        env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, BENCH_BOARD, HERE, ".frozen")},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

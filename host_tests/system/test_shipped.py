@@ -15,7 +15,7 @@ import pytest
 
 from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import kinds, payload
-from paths import FAKES, REPOSITORY, UNIX_BOARD
+from paths import BENCH_BOARD, FAKES, REPOSITORY, UNIX_BOARD
 from rp2040.tracebacks import source_path
 
 PROGRAM = Path(__file__).with_name("shipped_board.py")
@@ -37,7 +37,7 @@ def micropython():
     command = find_micropython("i386")
     if command is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
-    path = os.pathsep.join(map(str, (FAKES, UNIX_BOARD, ".frozen")))
+    path = os.pathsep.join(map(str, (FAKES, UNIX_BOARD, BENCH_BOARD, ".frozen")))
 
     def run(*words: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -17,7 +17,7 @@ import pytest
 from outpost_tools.device import kinds, needed, payload
 from outpost_tools.device.plan import digest
 from outpost_tools.update import image
-from paths import BOARDS, FAKES, FIRMWARE, REPOSITORY, UNIX_BOARD, joined
+from paths import BENCH_BOARD, BOARDS, FAKES, FIRMWARE, REPOSITORY, UNIX_BOARD, joined
 from real_broker import micropython
 
 PROGRAM = Path(__file__).with_name("update_on_flash.py")
@@ -72,7 +72,7 @@ def made(folder: Path, **settings) -> int:
 
 def run(folder: Path, cuts: str) -> dict:
     """What update_on_flash.py found."""
-    path = joined(FAKES, UNIX_BOARD, FIRMWARE, BOARDS)
+    path = joined(FAKES, UNIX_BOARD, BENCH_BOARD, FIRMWARE, BOARDS)
     done = subprocess.run(
         [*micropython("i386"), "-X", "heapsize=24M", str(PROGRAM), folder, cuts, SEED],
         env=os.environ | {"MICROPYPATH": path}, capture_output=True, text=True, check=False,

@@ -35,6 +35,7 @@ SUBCOMMANDS = {  # in the order of the list: name and module
     "devices": "device.arguments.devices",
     "send": "send.arguments",
     "update": "update.arguments",
+    "test": "kit.arguments",
     "simulate": "simulate.arguments",
     "collect": "collect.arguments",
     "republish": "republish.arguments",

@@ -6,11 +6,11 @@ import unittest
 
 from fake_flash import image_of, looking
 from faulty_flash import ERASE, FaultyFlash, faulty, formatted, publish
-from outbox_chip import Noise
 from outpost import status
 from outpost.flash import settle
 from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
+from virtual.chip import Noise
 
 COPY_AT = 4096 - 32
 

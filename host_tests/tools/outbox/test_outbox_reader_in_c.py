@@ -14,7 +14,6 @@ import c_program
 import old_images
 import store_histories
 from fake_flash import flash_in_ram, image_of
-from outbox_chip import Chip
 from outbox_invariants import LAST_SEQ
 from outpost import status
 from outpost.checksum import crc30
@@ -22,6 +21,7 @@ from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
 from outpost_tools.outbox import layout
 from paths import HOST_TESTS, REPOSITORY
+from virtual.chip import Chip
 
 SOURCE = REPOSITORY / "tools" / "outbox_reader.c"
 FORMAT_1 = HOST_TESTS / "firmware" / "outpost" / "images" / "format_1.bin.z"

@@ -70,6 +70,14 @@ def board_sources(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
+def world_sources(bench: Path) -> dict[str, str]:
+    """{file name: source} of the virtual world, which runs beside a program under test."""
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted((bench / "virtual").glob("*.py"))
+    }
+
+
 def driver_sources(boards: Path) -> dict[str, str]:
     """{file name: source} of every sensor's driver; a board gets those that its settings name."""
     paths = sorted((boards / DRIVERS).glob("*.py"))

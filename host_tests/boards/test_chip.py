@@ -2,9 +2,7 @@
 
 import unittest
 
-from fake_flash import PowerCut
-from nor_flash import NorRuleError
-from outbox_chip import ERASE_WAYS, PROGRAM_WAYS, Chip
+from virtual.chip import ERASE_WAYS, PROGRAM_WAYS, Chip, ChipRuleError, PowerCut
 
 DATA = bytes(range(1, 33))
 
@@ -40,7 +38,7 @@ class TestChip(unittest.TestCase):
     def test_a_byte_is_not_programmed_twice(self):
         device = chip()
         device.writeblocks(0, DATA)
-        with self.assertRaises(NorRuleError):
+        with self.assertRaises(ChipRuleError):
             device.writeblocks(0, b"\0", 31)
         device.writeblocks(0, b"\xff\xff\0", 30 + 0)  # FF leaves cells as they are
 

@@ -8,13 +8,18 @@ differ are unstable, and `view` decides which of the two a read gets.
 Must not know: the outbox and its format. Runs under MicroPython too.
 """
 
-from fake_flash import PowerCut
-from nor_flash import NorRuleError
-
 EIO = 5
 
 # How reads see unstable cells: one face, the other, some cells of each, the faces in turn, or any.
 VIEWS = ("data", "other", "mixed", "in turn", "any")
+
+
+class PowerCut(BaseException):
+    """What `cut_at` raises. Not an Exception, so that no handler of the firmware can catch it."""
+
+
+class ChipRuleError(Exception):
+    """The firmware tried what the chip cannot do: a fault of the firmware, never of the data."""
 
 
 class Chip:
@@ -68,7 +73,7 @@ class Chip:
     def writeblocks(self, block, buf, offset=0):
         self._check(block, offset, len(buf))
         if offset % self.unit_bytes or len(buf) % self.unit_bytes:
-            raise NorRuleError("program of %d bytes at %d" % (len(buf), offset))
+            raise ChipRuleError("program of %d bytes at %d" % (len(buf), offset))
         self.programs += 1
         self.bytes_programmed += len(buf)
         self._operate(False, block, offset, bytes(buf))
@@ -186,7 +191,7 @@ class Chip:
 
     def _check(self, block, offset, length):
         if not 0 <= block < self.blocks or offset < 0 or offset + length > self.block_bytes:
-            raise NorRuleError("outside the chip: block %d offset %d" % (block, offset))
+            raise ChipRuleError("outside the chip: block %d offset %d" % (block, offset))
 
     def _check_program(self, block, offset, data):
         """No byte that is already programmed is programmed again. An unstable cell may read as
@@ -203,7 +208,7 @@ class Chip:
             return
         for new, now in zip(data, old):
             if new != 0xFF and now != 0xFF:
-                raise NorRuleError("a byte of block %d is programmed twice" % block)
+                raise ChipRuleError("a byte of block %d is programmed twice" % block)
 
 
 class Noise:

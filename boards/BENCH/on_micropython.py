@@ -1,0 +1,183 @@
+"""The test kit's half under MicroPython: runs one request, and prints a line of JSON per case.
+
+    micropython on_micropython.py REQUEST
+
+REQUEST: a file with JSON: program, folder (what is beside it is importable), scenario, plan (see
+virtual/hunt.py). Each power cut is a fork: the child boots in the copy with fresh modules, the
+parent goes on. So a copy never stays in the parent's heap.
+"""
+
+import builtins
+import gc
+import json
+import sys
+
+import ffi
+
+_libc = ffi.open("libc.so.6")
+_fork = _libc.func("i", "fork", "")
+_wait = _libc.func("i", "wait", "p")
+_exit = _libc.func("v", "_exit", "i")
+
+# Before a world hides them
+real_open, real_print = builtins.open, builtins.print
+_OURS = ("virtual",)
+_KEPT = ("builtins", "ffi", "gc", "json", "micropython", "sys", "errno", "struct", "vfs")
+
+
+def line():
+    """MicroPython does not say where a program is; the same cut under CPython does."""
+    return ""
+
+
+def branch(follow, twin, case):
+    if _fork():
+        _wait(_status)
+        if _status[0] or _status[1]:  # it did not end by itself
+            tell({"number": case["number"], "way": case["way"], "kind": case["kind"],
+                  "line": "", "ms": case["ms"], "why": "killed",
+                  "fault": "the interpreter itself ended, status %d" % _status[1],
+                  "duplicates": 0, "error": "", "error_line": ""})  # fmt: skip
+        return
+    gc.collect()
+    try:
+        follow(twin, case)
+        code = 0
+    except BaseException as error:
+        sys.print_exception(error)
+        code = 1
+    _exit(code)
+
+
+def tell(case):
+    real_print(json.dumps(case))
+
+
+_status = bytearray(4)
+
+
+class Program:
+    def __init__(self, code, name):
+        self._source, self._name = code, name
+
+    def start(self, world):
+        """One boot: see virtual/boots.py."""
+        from virtual import ports
+        from virtual.world import Stop
+
+        _forget()
+        fakes = ports.modules(world)
+        sys.modules.update(fakes)
+        builtins.open = ports.opener(world)
+        builtins.print = _printer(world)
+        builtins.__import__ = _importer(world)
+        filesystem = ports.filesystem(world)
+        if world.scenario["heap_after_s"] is not None:
+            _guard(world, fakes)
+        try:
+            with filesystem:
+                try:
+                    exec(self._source, {"__name__": "__main__"})
+                finally:
+                    _unlock(world)  # leaving `with` allocates
+            return "ended"
+        except Stop as end:
+            return end.why
+        except SystemExit:
+            return world.dead or "ended"
+        except Exception as error:
+            if not world.dead:
+                world.error = _text_of(error, self._name)
+            return world.dead or "error"
+        finally:
+            _restore(fakes)
+
+
+def _guard(world, fakes):
+    from virtual import flash, stream
+    from virtual.heap import Guard
+
+    world.guard = Guard(world, world.scenario["heap_after_s"])
+    for name in fakes:
+        world.guard.module(fakes[name])
+    for kind in (stream.Stream, flash.Flash):
+        world.guard.kind(kind)
+
+
+def _unlock(world):
+    if world.guard:
+        world.guard.off()
+
+
+def _forget():
+    """The modules of the boot before."""
+    for name in list(sys.modules):
+        if name.split(".")[0] not in _OURS and name not in _KEPT:
+            sys.modules.pop(name)
+
+
+def _restore(fakes):
+    builtins.open, builtins.print, builtins.__import__ = real_open, real_print, _real_import
+    for name in fakes:
+        sys.modules.pop(name, None)
+
+
+_real_import = __import__
+
+
+def _importer(world):
+    """Modules are watched when the import that brought them is whole: within it they are not."""
+    seen, depth = {}, [0]
+
+    def load(name, *rest):
+        depth[0] += 1
+        try:
+            found = _real_import(name, *rest)
+        finally:
+            depth[0] -= 1
+        watches = world.ledger.watches if not depth[0] else ()
+        for one in watches:
+            if one in sys.modules and one not in seen:
+                seen[one] = True
+                watches[one](sys.modules[one])
+        return found
+
+    return load
+
+
+def _printer(world):
+    def show(*words, sep=" ", end="\n", **_):
+        world.output.append((sep.join([str(one) for one in words]) + end).rstrip("\n"))
+
+    return show
+
+
+def _text_of(error, name):
+    """(the exception, the program's line that raised it)."""
+    import io
+
+    text = io.StringIO()
+    sys.print_exception(error, text)
+    lines = [one.strip() for one in text.getvalue().split("\n") if one.strip()]
+    found = ""
+    for one in lines:
+        if one.startswith("File ") and name in one:
+            found = name + ":" + one.split("line ")[1].split(",")[0]
+    return lines[-1], found
+
+
+def main(path):
+    with real_open(path) as file:
+        request = json.load(file)
+    sys.path[:] = request["roots"] + [one for one in sys.path if one == ".frozen"]
+    with real_open(request["program"]) as file:
+        source = file.read()
+    from virtual.hunt import Hunt
+
+    code = compile(source, request["program"], "exec")
+    name = request["program"].split("/")[-1]
+    Hunt(Program(code, name).start, request["scenario"], request["plan"], branch, tell, line).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
