@@ -1,16 +1,21 @@
 """For tests of the kit: where its programs are, and a bench for each Python."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.kit.bench import Bench
-from paths import BENCH_BOARD, FIRMWARE
+from paths import BENCH_BOARD, FIRMWARE, REPOSITORY
 
 PROGRAMS = Path(__file__).parent / "programs"
 GARDEN = BENCH_BOARD / "example" / "garden.py"
 EXAMPLES = FIRMWARE / "examples"
+# of the repository's page
+PROGRAM = re.search(
+    r"```python\n(from board import Board.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL
+)[1]
 
 
 def bench_of(python: str, folder: Path = PROGRAMS) -> Bench:

@@ -4,12 +4,12 @@ them, one trace on both Pythons, the page as printed."""
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
-from kit_rig import EXAMPLES, GARDEN, PROGRAMS, bench_of
+from built_package import done, installed, source, wheel  # noqa: F401 - fixtures
+from built_package import run as run_there
+from kit_rig import EXAMPLES, GARDEN, PROGRAM, PROGRAMS, bench_of
 from outpost_tools import cli
 from outpost_tools.common.firmware import status_numbers
 from outpost_tools.kit import trial
@@ -131,7 +131,7 @@ def here(monkeypatch, tmp_path):
 def test_a_program_that_formats_at_its_start_loses(here):
     said = fault("starts_clean.py")
     assert re.match(r"garden/number b'\d+' at \d+ ms was accepted, never came", said), said
-    assert re.search(r"power cut \d+ at .*, while the program was at starts_clean\.py:\d+", said)
+    assert re.search(r"power cut \d+ at .*, while at starts_clean\.py:\d+", said)
     repeat = re.search(r"repeat: outpost test (\S+) --scenario (\S+) --cut (\d+)/(\w+)", said)
     assert repeat, said
     words = [PROGRAMS / "starts_clean.py", "--scenario", here / "outpost-test.json"]
@@ -167,7 +167,7 @@ def test_a_counter_file_is_lost_on_fat_and_not_on_littlefs(here, filesystem):
     with pytest.raises(AssertionError) as raised:
         bench.every_cut("counter_file.py", counts_on, minutes=4)
     assert re.search(
-        r"in a change of a file \(before\), while .* counter_file\.py:2\d", str(raised.value)
+        r"in a change of a file \(before\), while at counter_file\.py:2\d", str(raised.value)
     )
 
 
@@ -262,12 +262,15 @@ def test_the_page_prints_the_files(name):
 
 
 @pytest.mark.long
-def test_the_tests_of_the_page_run_as_printed(tmp_path):
+def test_from_the_package_the_page_runs_as_printed(installed, tmp_path):  # noqa: F811
     for name in ("garden.py", "test_garden.py"):
         (tmp_path / name).write_text(printed(name))
-    command = [sys.executable, "-m", "pytest", "-q", "test_garden.py", "--rootdir", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    pytest_there = [installed.parent / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    finished = run_there([*pytest_there, "--rootdir", ".", "test_garden.py"], tmp_path)
+    assert "3 passed" in finished.stdout, finished.stdout + finished.stderr
+    (tmp_path / "hello.py").write_text(PROGRAM)
+    said = done([installed, "test", "hello.py"], tmp_path)
+    assert "1 accepted, 1 came, 0 lost" in said and "nothing lost, invented or out of" in said
 
 
 def test_every_option_of_the_page_is_there():

@@ -3,16 +3,11 @@
 nothing is lost, and the board recovers. Under both Pythons, on three kinds of boards.
 """
 
-import re
-
 import pytest
 
-from kit_rig import EXAMPLES, GARDEN, bench_of
-from paths import FIRMWARE, REPOSITORY
+from kit_rig import EXAMPLES, GARDEN, PROGRAM, bench_of
+from paths import FIRMWARE
 
-PROGRAM = re.search(
-    r"```python\n(from board import Board.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL
-)[1]
 MODES = {
     "broker": {"mode": "broker"},
     "collector": {"mode": "collector"},

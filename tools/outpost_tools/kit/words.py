@@ -64,7 +64,7 @@ def of_failure(result: Result, program: Path, scenario_file: Path) -> list[str]:
 
 
 def _at(line: str) -> str:
-    return f", while the program was at {line}" if line else ""
+    return f", while at {line}" if line else ""
 
 
 def _cut(case: dict) -> str:
