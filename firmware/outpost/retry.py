@@ -83,6 +83,8 @@ class Retry:
     def takes(self, first, packet_id):
         """True when this acknowledgement is for the message that went out."""
         if self._state < _AGAIN or packet_id != self._packet_id:
+            if first == 0x40:
+                self._is_over(packet_id)
             return False
         session = self._session
         if first == 0x50:
@@ -106,14 +108,22 @@ class Retry:
         return True
 
     def denies(self, packet_id):
-        """The server (MQTT 5.0) refused a message. True if it is the one that went out, which is
-        then postponed."""
-        if self._state < _AGAIN or packet_id != self._packet_id:
+        """The server (MQTT 5.0) refused a message. True if it is one that went out; it is then
+        postponed, unless it was already, because this answer comes late."""
+        if not self._is_over(packet_id):
             return False
-        self._exchanges[packet_id] = 0
-        self._state = _CALM
-        self._postpone()
+        if self._state >= _AGAIN and packet_id == self._packet_id:
+            self._state = _CALM
+            self._postpone()
         return True
+
+    def _is_over(self, packet_id):
+        """The server answered a message, in time or not. True if that ends an exchange, which
+        stays open however long the answer takes: the next one is new."""
+        is_open = self._exchanges.get(packet_id, 0) > 0
+        if is_open:
+            self._exchanges[packet_id] = 0
+        return is_open
 
     def on_tick(self, window):
         """Send the message that is due, when nothing else is in flight. Returns the window from now

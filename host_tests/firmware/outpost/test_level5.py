@@ -403,6 +403,29 @@ class TestReasonCodes(unittest.TestCase):
         bench.say(ack(0x40, 1, 0x97))
         self.assertEqual(with_dup(bench, 300), [(b"1", False)])
 
+    def test_nor_after_an_answer_that_came_late_to_one_of_the_shelf(self):
+        """[MQTT-4.3.2-2]: refused or taken, its exchange is over, though it was given up."""
+        for code in (0x97, 0):
+            bench = connected().publish(b"bad")
+            sent(bench)
+            bench.say(ack(0x40, 1, 0x87))
+            for _ in range(2):
+                self.assertEqual(self.next_first_byte(bench), 0x32)
+                bench.poll(1100)
+                self.assertFalse(bench.session.suspects.is_testing(), "it is given up")
+                bench.say(ack(0x40, 1, code))
+            self.assertEqual((bench.outbox.aside, bench.client.failures), (1, 0))
+
+    def next_first_byte(self, bench):
+        for _ in range(300):
+            bench.poll(100)
+            for first, _ in split(bench.stream.take()):
+                if first & 0xF0 == 0x30:
+                    return first
+                if first == 0xC0:
+                    bench.say(b"\xd0\x00")
+        raise AssertionError("it does not come again")
+
     def test_none_is_sent_again_while_another_is_unanswered(self):
         """[MQTT-4.4.0-1]"""
         bench = connected().publish(b"1", b"2")
