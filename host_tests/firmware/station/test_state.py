@@ -8,35 +8,10 @@ from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.session import Session
 from station.state import State
+from virtual.world import World
 
 TOPIC = b"outpost/b/state"
 ONLINE = b"\x31\x17\x00\x0foutpost/b/stateonline"
-
-
-class Server:
-    """Takes everything, keeps what was PUBLISH; says CONNACK."""
-
-    def __init__(self):
-        self.packets, self.answer, self.is_open = [], b"", True
-
-    def write(self, buf, offset, length):
-        packet = bytes(buf[offset : offset + length])
-        self.packets.append(packet)
-        self.answer += b"\x20\x02\0\0" if packet[0] == 0x10 else b""
-        return length
-
-    def readinto(self, buf):
-        if not self.is_open:
-            return 0
-        if not self.answer:
-            return None
-        length = len(self.answer)
-        buf[:length] = self.answer
-        self.answer = b""
-        return length
-
-    def close(self):
-        pass
 
 
 class StateTest(unittest.TestCase):
@@ -44,38 +19,46 @@ class StateTest(unittest.TestCase):
         outbox = Outbox(flash_in_ram(4, 256))
         outbox.format(b"01234567")
         will = TOPIC, b"offline", 1, True
-        self.servers = []
+        self.world = World({})
+        self.world.on_effect = self.note
+        self.sent, self.streams = [], []
         self.client = Client(self.link, Session(outbox, b"b", will=will))
         self.state = State(self.client, TOPIC)
-        self.now = 0
+
+    def tearDown(self):
+        self.assertEqual(self.world.broker.violations, [])
+
+    def note(self, world, kind, details):
+        self.sent.append(details)
 
     def link(self):
-        self.servers.append(Server())
-        return self.servers[-1]
+        self.streams.append(self.world.broker.accept())
+        return self.streams[-1]
 
     def turns(self, count=40):
         for _ in range(count):
-            self.now += 16
-            self.client.poll(self.now)
+            self.world.sleep_us(16_000)
+            self.client.poll(self.world.ticks_ms())
             self.state.tell()
 
     def told(self):
-        return [p for server in self.servers for p in server.packets if p[0] & 0xF0 == 0x30]
+        return [packet for packet in self.sent if packet and packet[0] & 0xF0 == 0x30]
 
     def test_once_a_connection_retained_with_qos_0(self):
         self.turns()
         self.assertEqual(self.told(), [ONLINE])
-        self.servers[-1].is_open = False
+        self.streams[-1].end()
         self.turns(400)
         self.assertEqual(self.told(), [ONLINE, ONLINE])
+        self.assertEqual(self.world.broker.retained, {TOPIC: b"online"})
 
     def test_not_before_a_connection(self):
         self.assertFalse(self.state.tell())
-        self.assertEqual(self.servers, [])
+        self.assertEqual((self.streams, self.sent), ([], []))
 
     def test_the_will_is_retained(self):
         self.turns()
-        connect = self.servers[0].packets[0]
+        connect = self.sent[0]
         self.assertEqual(connect[9] & 0x3C, 0x2C)  # will, QoS 1, retain
         self.assertTrue(b"\0\x0foutpost/b/state\0\x07offline" in connect)
 
