@@ -56,7 +56,9 @@ def measure(
     with tempfile.TemporaryDirectory() as folder, Broker("mosquitto", Path(folder)) as broker:
         lib = Path(folder) / "lib"
         firmware_build.write(lib, build(architecture))
-        path = os.pathsep.join(map(str, (lib, REPOSITORY / "boards/UNIX")))
+        path = os.pathsep.join(
+            map(str, (lib, REPOSITORY / "boards/UNIX", REPOSITORY / "boards/BENCH"))
+        )
         done = subprocess.run(
             [
                 *command, str(HOST_TESTS / "bench" / "loopback_rates.py"),

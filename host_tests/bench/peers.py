@@ -34,7 +34,14 @@ from outpost_tools.common.errors import ToolError
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
-_PATHS = ("firmware", "boards", "boards/UNIX", "host_tests/bench", "host_tests/fakes")
+_PATHS = (
+    "firmware",
+    "boards",
+    "boards/UNIX",
+    "boards/BENCH",
+    "host_tests/bench",
+    "host_tests/fakes",
+)
 NEEDS = {
     "simple": ("simple",),
     "robust": ("robust", "simple"),

@@ -36,6 +36,7 @@ _PATHS = (
     "host_tests/fakes",
     "tools/cpython_stubs",
     "boards/UNIX",
+    "boards/BENCH",
     "boards",
     "firmware",
 )

@@ -44,8 +44,8 @@ def count_mutants(seeds: int = 4, steps: int = 30) -> int:
     is never caught, or if the real outbox is.
     """
     import test_outbox_power_loss as mutants
-    from nor_flash import NorRuleError
     from outpost.outbox import Outbox
+    from virtual.chip import ChipRuleError
 
     kinds = (
         Outbox,
@@ -68,7 +68,7 @@ def count_mutants(seeds: int = 4, steps: int = 30) -> int:
         for place in hunts:
             try:
                 power_loss.Hunt(*place, kind).run(steps)
-            except (power_loss.Violation, NorRuleError):
+            except (power_loss.Violation, ChipRuleError):
                 caught += 1
         wrong |= (caught > 0) == (kind is Outbox)
         print(f"{kind.__name__}: caught in {caught} of {len(hunts)} hunts")

@@ -11,7 +11,6 @@ import random
 import sys
 
 from fake_flash import PowerCut
-from nor_flash import NorRuleError
 from outbox_invariants import (
     LAST_SEQ,
     DropPromise,
@@ -24,7 +23,7 @@ from outbox_invariants import (
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest, NewestPerTopic
 from outpost.state_note import NotedOutbox
-from virtual.chip import ERASE_WAYS, PROGRAM_WAYS, Chip
+from virtual.chip import ERASE_WAYS, PROGRAM_WAYS, Chip, ChipRuleError
 
 # the hunt is long, and portable.py is slow here: the same functions from zlib and slices
 if sys.implementation.name == "cpython":
@@ -326,7 +325,7 @@ def hunt(steps, seed, outbox_class=None, loads=LOADS, geometries=GEOMETRIES):
             one = Hunt(geometry, load, seed, outbox_class)
             try:
                 one.run(steps, 0 if load.first_seq else geometry[0] * 10 if geometry[0] > 5 else 0)
-            except (Violation, NorRuleError) as fault:
+            except (Violation, ChipRuleError) as fault:
                 where = "%s blocks=%d align=%d page=%d" % ((load.name,) + geometry)
                 name = getattr(fault, "name", "chip")
                 raise Violation(name, "%s seed=%d: %s" % (where, seed, fault))

@@ -10,13 +10,12 @@ bytes in flash.
 import random
 
 from fake_flash import PowerCut
-from nor_flash import NorRuleError
 from outbox_invariants import Promise, Violation, contents, payload_of, require
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
 from outpost.state_note import NotedOutbox
 from power_loss import DropModel
-from virtual.chip import ERASE_WAYS, PROGRAM_WAYS, VIEWS, Chip
+from virtual.chip import ERASE_WAYS, PROGRAM_WAYS, VIEWS, Chip, ChipRuleError
 
 STREAM = b"0badcafe"
 TOPIC = b"outpost/board-1/data"
@@ -204,5 +203,5 @@ def run(seed, weak=True, bad=True):
     """Returns the number of cuts. Raises Violation."""
     try:
         return History(seed, weak, bad).run()
-    except NorRuleError as fault:
+    except ChipRuleError as fault:
         raise Violation("chip", str(fault))

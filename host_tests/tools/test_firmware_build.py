@@ -75,7 +75,10 @@ def test_a_syntax_error_is_named_with_its_file_and_line():
     [
         (["--source", "{tmp}"], "no modules"),
         (["--out", "{tmp}/x"], "name it with --arch"),
-        (["--arch", "x86", "--out", "{tmp}/x", "--board", "NOBOARD"], "boards: ESP32_GENERIC, "),
+        (
+            ["--arch", "x86", "--out", "{tmp}/x", "--board", "NOBOARD"],
+            "boards: BENCH, ESP32_GENERIC, ",
+        ),
     ],
 )
 def test_faults_are_one_line_and_status_2(tmp_path, capsys, arguments, fault):

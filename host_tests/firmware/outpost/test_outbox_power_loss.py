@@ -5,9 +5,10 @@ import unittest
 
 import power_loss
 from fake_flash import PowerCut, flash_in_ram, looking
-from nor_flash import NorFlash, NorRuleError
+from nor_flash import NorFlash
 from outpost.memory import u32
 from outpost.outbox import Outbox
+from virtual.chip import ChipRuleError
 
 STEPS = 8
 
@@ -159,7 +160,7 @@ class TestPowerLoss(unittest.TestCase):
         for seed in range(6):
             try:
                 power_loss.hunt(40, seed, mutant, geometries=power_loss.GEOMETRIES[:4])
-            except (power_loss.Violation, NorRuleError):
+            except (power_loss.Violation, ChipRuleError):
                 return True
         return False
 

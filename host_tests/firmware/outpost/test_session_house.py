@@ -94,7 +94,10 @@ def test_no_constructor_calls_what_a_subclass_overrides(kind):
 def test_nobody_else_sets_a_field_of_a_session():
     """The owner: those that its duties name, and the application its handler. Nobody by
     setattr()."""
-    for path in (*FIRMWARE.rglob("*.py"), *(FIRMWARE.parent / "boards").rglob("*.py")):
+    files = (*FIRMWARE.rglob("*.py"), *(FIRMWARE.parent / "boards").rglob("*.py"))
+    for path in files:
+        if path.parent.name == "virtual":  # its sessions are a server's
+            continue
         module = ast.parse(path.read_text())
         assert stored(module, "session") <= {*DUTIES, "on_message"}, path
         text = path.read_text()

@@ -11,7 +11,7 @@ from paths import FIRMWARE
 MODES = {
     "broker": {"mode": "broker"},
     "collector": {"mode": "collector"},
-    "series": {"mode": "broker", "series": True, "series_age_s": 60, "report_s": 0},
+    "series": {"mode": "broker", "series": True, "series_age_s": 60},
     "deep sleep": {"mode": "broker", "deep_sleep": True},
 }
 
@@ -77,7 +77,7 @@ def test_of_main(mode):
     bench = bench_of("c", FIRMWARE)
     bench.settings = {"interval_ms": 30_000, "outbox_blocks": 16} | MODES[mode]
     if mode == "collector":
-        bench.broker = {"collector": "outpost/kitchen/confirmed"}
+        bench.broker = {"collector": "outpost/kitchen/durable"}
     bench.outage(2, 3)
     assert counts(bench.every_cut("main.py", minutes=5)) > 30
 
