@@ -13,7 +13,7 @@ class Flash:
         self._world = world
 
     def readblocks(self, block, buf, offset=0):
-        self._world.pass_us(READ_US)
+        self._world.pass_in_flash(READ_US)
         self._world.chip.readblocks(block, buf, offset)
 
     def writeblocks(self, block, buf, offset=None):

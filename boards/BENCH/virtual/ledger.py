@@ -21,6 +21,7 @@ class Ledger:
         self._world = world
         self.accepted, self.maybe, self.refused = [], [], []
         self.trying = self.outbox = None
+        self._since_ms = 0  # when this boot began
         self._before = None  # the outbox of the boot before: until this one has opened its own
         self.samples = Samples(self)
         self.watches = watches(self)  # what is watched from its import on, by module
@@ -37,6 +38,7 @@ class Ledger:
         if self.trying:
             self.maybe.append(self.trying)
         self._before = self.outbox or self._before
+        self._since_ms = self.now_ms()
         self.trying = self.outbox = None
         self.samples.restart()
 
@@ -122,10 +124,13 @@ class Ledger:
         return not self.samples.faults(self._world.broker.came, [], samples)[0]
 
     def sample_faults(self):
-        """([sample that is lost], [sample that came and that nobody stored])."""
+        """([sample that is lost], [sample that came and that nobody stored]). Those of the last
+        boot are not lost yet: they may be in the record that is still open, which load() may show
+        as it was when it was read last."""
         if not self.samples.stored:
             return [], []
-        return self.samples.faults(self._world.broker.came, self._held_messages())
+        missing, new = self.samples.faults(self._world.broker.came, self._held_messages())
+        return [one for one in missing if one[0] < self._since_ms], new
 
     def _held_messages(self):
         outbox = self.outbox or self._before

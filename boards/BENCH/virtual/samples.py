@@ -78,14 +78,41 @@ def _records(payloads):
 
 
 def _compare(wanted, found, missing, new):
-    place = 0
-    for values in found:
-        at = place
-        while at < len(wanted) and wanted[at][3] != values:
-            at += 1
-        if at == len(wanted):
-            new.append(values)
-            continue
-        missing.extend([one for one in wanted[place:at] if one[4]])
-        place = at + 1
-    missing.extend([one for one in wanted[place:] if one[4]])
+    """Append what is missing and what is new: as few as possible, because samples often have the
+    same values, and an unsure one may be there or not."""
+    wanted, found = wanted[:], found[:]
+    while wanted and found and wanted[0][4] and wanted[0][3] == found[0]:
+        wanted.pop(0)
+        found.pop(0)
+    while wanted and found and wanted[-1][4] and wanted[-1][3] == found[-1]:
+        wanted.pop()
+        found.pop()
+    costs = _costs(wanted, found)
+    place = number = 0
+    while place < len(wanted) or number < len(found):
+        cost, is_sure = costs[place][number], place < len(wanted) and wanted[place][4]
+        if place < len(wanted) and cost == costs[place + 1][number] + is_sure:
+            if is_sure:
+                missing.append(wanted[place])
+            place += 1
+        elif number < len(found) and cost == costs[place][number + 1] + 1:
+            new.append(found[number])
+            number += 1
+        else:
+            place += 1
+            number += 1
+
+
+def _costs(wanted, found):
+    """costs[i][j]: how many are missing or new at least among wanted[i:] and found[j:]."""
+    row = list(range(len(found), -1, -1))
+    costs = [row]
+    for entry in reversed(wanted):
+        after, row = row, [0] * (len(found) + 1)
+        row[-1] = after[-1] + entry[4]
+        for number in range(len(found) - 1, -1, -1):
+            row[number] = min(after[number] + entry[4], row[number + 1] + 1)
+            if entry[3] == found[number]:
+                row[number] = min(row[number], after[number + 1])
+        costs.insert(0, row)
+    return costs

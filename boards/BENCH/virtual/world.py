@@ -97,7 +97,7 @@ class World:
 
     def _watched(self, chip):
         def seen(is_erase, block, offset, data):
-            self.pass_us(ERASE_US if is_erase else PROGRAM_US)
+            self.pass_in_flash(ERASE_US if is_erase else PROGRAM_US)
             self.effect("erase" if is_erase else "program", (is_erase, block, offset, data))
 
         chip.on_operation = seen
@@ -111,6 +111,7 @@ class World:
         self.done = done  # asked when something came or was accepted
         self.dead = None  # why each call raises Stop
         self.soon_us = 0  # nothing happens by itself before
+        self._is_in_flash = False
         self.interrupts = None  # of this boot: next_us, and happen() (clock.py)
         self.guard = None  # of the heap (heap.py)
         self.slept_ms = 0
@@ -147,6 +148,15 @@ class World:
         else:
             self._pass_to(end_us)
 
+    def pass_in_flash(self, us):
+        """In the flash's driver neither the time nor done() ends a boot: an outbox would be left in
+        the middle of a call, and could not be asked what it holds."""
+        self._is_in_flash = True
+        try:
+            self.pass_us(us)
+        finally:
+            self._is_in_flash = False
+
     def hurry(self):
         """Something changed: look at the next call what is due."""
         self.soon_us = 0
@@ -156,13 +166,13 @@ class World:
         if self.dead:
             self.die(self.dead)
         while True:
-            due_us = min(self._next_said_us(), self._interrupt_us(), self.until_us)
+            due_us = min(self._next_said_us(), self._interrupt_us(), self._end_us())
             self._reach(max(self.now_us, min(due_us, end_us)))
             if self._interrupt_us() <= min(self.now_us, end_us):  # one may run beyond the end
                 self.interrupts.happen()
             elif self.now_us >= end_us:
                 break
-        if self.done and self.done(self):
+        if self.done and not self._is_in_flash and self.done(self):
             self.die("done")
         due_us = min(self._next_said_us(), self._interrupt_us(), self.until_us)
         self.soon_us = min(due_us, self.broker.due_us)
@@ -174,8 +184,11 @@ class World:
             self.broker.publish(*self._said[self._said_count - 1][1:])
         if us >= self.broker.due_us:
             self.broker.look()
-        if us >= self.until_us:
+        if us >= self._end_us():
             self.die("time")
+
+    def _end_us(self):
+        return _NEVER_US if self._is_in_flash else self.until_us
 
     def _interrupt_us(self):
         return self.interrupts.next_us if self.interrupts else _NEVER_US
