@@ -9,6 +9,9 @@ has left. The bytes of a block: `shelf_block.py`.
     A block is given back when nothing older can come back: its erase would leave what it replaced.
     If a block takes no erase, the ring's next sector says that what such a block holds is void.
 
+    A block that never held a message may be torn, in its header or its erase: it takes none before
+    it was erased.
+
 Records are appended, and none is programmed twice. put() leaves room for the release of every
 message. When that is used up, the messages still held are copied to a block with a higher number,
 and the old block is erased and returned to the ring. The same happens when no message is held any
@@ -93,7 +96,7 @@ class Shelf:
             self._has_rival = True
         self._now = found[-1] if found else Block(-1, 0, 0, outbox._align)
         if not self._now.records:  # its header may be torn, so nothing is appended after it
-            self._now = Block(-1, 0, 0, outbox._align)
+            self._now.offset = _BLOCK_BYTES
         replaced = self._now.replaced
         if replaced in outbox._out and replaced not in outbox.lent:  # a cut tore its erase
             outbox.left_out -= 1
@@ -199,6 +202,8 @@ class Shelf:
     # --- Write ---
 
     def _put(self, record):
+        if self._now.is_bare():
+            self._tidy(None)
         needed = self._needed(len(record))
         if self._now.offset + needed > _BLOCK_BYTES or not self._add(record):
             status = self._renew(self._now.held, needed)
@@ -260,7 +265,7 @@ class Shelf:
         come back."""
         outbox, old = self._outbox, self._now
         is_worn_out = outbox._is_worn_out
-        if old.records:
+        if not old.is_bare():
             block = self._lend(2)
             if block < 0 or not self._follow(old, block, []):
                 self._give_back()
@@ -268,7 +273,7 @@ class Shelf:
                 self._keep_lent(old.block)
                 return False
         is_over = not self._is_stale or self._void()
-        if not is_over and self._now.records and not outbox._is_worn_out:
+        if not is_over and not outbox._is_worn_out:
             self._keep_lent(self._now.block)
             return True
         self._spare.append(self._now.block)
@@ -312,11 +317,7 @@ class Shelf:
     def _tidy(self, _):
         self._give_back()
         if self._now.block >= 0 and not self._now.held:
-            if not self._is_stale or self._outbox._is_worn_out or self._void():
-                self._retire()
-                self._give_back()
-            else:  # the block before is still there, with its messages
-                self._keep_lent(self._now.block)
+            self._retire()
         return _OK
 
     def _renew(self, held, needed, least=3):

@@ -134,6 +134,11 @@ class Block:
         if self.offset >= _BLOCK_BYTES or not outbox._rest_is_blank(self.block, self.offset):
             self.offset = _BLOCK_BYTES
 
+    def is_bare(self):
+        """True when it holds no more than a confirmation, and never did."""
+        first = max(_HEADER, self.align) + padded(_OVERHEAD, self.align)
+        return not self.records or (not self.held and self.offset == first)
+
     def counts_over(self, old):
         """True when this block, and not the older one, is the shelf."""
         if self.copies != self.began_with:

@@ -281,6 +281,57 @@ class TestBadBlock(unittest.TestCase):
         self._stays_empty(flash)
 
 
+class TestNothingHeld(unittest.TestCase):
+    """The last message has left: its block, and the empty one that follows."""
+
+    def cut(self, at, flash, outbox):
+        """The chip and the outbox after a release of message 0 of the shelf that was cut before
+        this operation. They are the release; an erase, the header and the confirmation of the empty
+        one; the erases of both."""
+        flash.on_cut = flash_in_ram(1).on_cut
+        flash.cut_at, flash.cut_mode = flash.operations + at, "nothing"
+        with self.assertRaises(PowerCut):
+            outbox.shelf().release(0)
+        flash.cut_at = 0
+        return flash, mounted(flash)
+
+    def moved(self, blocks):
+        """(chip, outbox) with one message on the shelf, which has left a block that takes no
+        erase."""
+        flash, outbox = aside(2, blocks, Deaf)
+        outbox.discard_through(outbox.next_seq - 1)
+        assert outbox.save_state() == status.OK
+        flash.dead = (outbox._shelf._now.block,)
+        assert outbox.shelf().release(0) == status.OK
+        return flash, outbox
+
+    def test_one_whose_erase_was_cut_takes_no_message_before_it_is_erased(self):
+        """It reads as before the erase for a while, and then as erased."""
+        flash, outbox = self.cut(6, *aside(1))
+        self.assertEqual((outbox.aside, len(outbox.lent)), (0, 1))
+        start, erases = 4096 * outbox.lent[0], flash.block_erases[outbox.lent[0]]
+        before = image_of(flash)[start : start + 4096]
+        seq = outbox.next_seq - 1
+        self.assertEqual(outbox.shelf().put(seq), status.OK)
+        outbox.discard_through(seq)
+        self.assertEqual(outbox.save_state(), status.OK)
+        if flash.block_erases[start // 4096] == erases:
+            for at in range(4096):
+                if before[at] != 0xFF:
+                    flash.put(start + at, b"\xff")
+        self.assertEqual(set(on_shelf(mounted(flash))), {seq})
+
+    def test_one_whose_confirmation_was_cut_stays_until_what_is_older_is_void(self):
+        for at in range(2, 7):
+            flash, outbox = self.cut(at, *self.moved(8))
+            self.assertEqual(outbox.aside, 0)
+            if outbox.lent:
+                self.assertEqual(outbox.shelf().tidy(), status.OK)
+            outbox = mounted(flash)
+            self.assertEqual((outbox.aside, outbox.lent), (0, ()), at)
+            self.assertEqual((outbox._out, outbox.left_out), (flash.dead, 1))
+
+
 class TestForcedFormat(unittest.TestCase):
     def test_of_an_outbox_without_shelf(self):
         flash, outbox = formatted()
