@@ -75,7 +75,7 @@ class Shelf:
     def __init__(self, outbox):
         self._outbox, self.seq = outbox, -1  # seq: of the message that load() found
         self.mark = 0  # 1: that message was put there with a mark
-        self._is_stale = False  # a block with an older shelf took no erase
+        self._stale = ()  # blocks with an older shelf that took no erase
         found, self._is_unread = [], False
         try:
             found = [scan(outbox, block) for block in outbox.lent]
@@ -241,7 +241,7 @@ class Shelf:
         rest = now.held[:index] + now.held[index + 1 :]
         if self._has_rival:
             self._give_back()
-            self._has_rival = self._is_stale
+            self._has_rival = self._stale != ()
         is_done = not self._has_rival and self._append_release(now.held[index])
         if not is_done and rest:
             return self._renew(rest, 0, 2)
@@ -272,7 +272,7 @@ class Shelf:
                 outbox._is_worn_out = is_worn_out
                 self._keep_lent(old.block)
                 return False
-        is_over = not self._is_stale or self._void()
+        is_over = not self._stale or self._void()
         if not is_over and not outbox._is_worn_out:
             self._keep_lent(self._now.block)
             return True
@@ -298,13 +298,18 @@ class Shelf:
             return False
         outbox._geometry |= _VOID
         outbox._topic, outbox._payload = b"", outbox.note
-        self._is_stale = outbox._guarded(_STATE | outbox.note_length << 16) != _OK
+        if outbox._guarded(_STATE | outbox.note_length << 16) == _OK:
+            self._stale = ()
         outbox._busy = True
-        return not self._is_stale
+        return not self._stale
 
     def _keep_lent(self, block):
-        if block not in self._outbox.lent:  # so that tidy() finds it
-            self._outbox.lent += (block,)
+        """So that tidy() finds it, and why it stays."""
+        outbox = self._outbox
+        for one in (block,) + self._stale:
+            if one in outbox._out and one not in outbox.lent:
+                outbox.lent += (one,)
+                outbox.left_out -= one != block
 
     def settle(self):
         """Make sure of what mount() found. A status."""
@@ -371,7 +376,7 @@ class Shelf:
         is_clear = outbox._clear(block)
         outbox._ready = ready
         if not is_clear and scan(outbox, block):
-            self._is_stale = True
+            self._stale += (block,)
         return is_clear
 
     def _give_back(self):

@@ -449,8 +449,10 @@ class TestEmpty(unittest.TestCase):
             publish(outbox)
         flash.dead = (own,)
         self.assertEqual((outbox.shelf().release(0), outbox.aside), (status.OK, 0))
-        self.assertTrue(len(outbox.lent) == 1 and own not in outbox.lent)
-        self.assertEqual(set(outbox._out), set((own,) + outbox.lent))
+        self.assertTrue(len(outbox.lent) == 2 and own in outbox.lent)
+        self.assertEqual((set(outbox._out), outbox.left_out), (set(outbox.lent), 0))
+        again = Outbox(flash)
+        self.assertEqual((again.mount(), set(again.lent)), (status.OK, set(outbox.lent)))
 
     def test_in_a_ring_of_three_a_bad_block_is_left_out_wherever_the_head_is(self):
         flash, outbox = aside(1, 3, Deaf)

@@ -331,6 +331,26 @@ class TestNothingHeld(unittest.TestCase):
             self.assertEqual((outbox.aside, outbox.lent), (0, ()), at)
             self.assertEqual((outbox._out, outbox.left_out), (flash.dead, 1))
 
+    def test_one_that_stays_in_a_full_ring_stays_until_there_is_room(self):
+        flash, outbox = self.moved(7)
+        outbox = mounted(flash)
+        while fill(outbox, 1, 900)._offset + 1000 < 4096 or outbox._may_open(
+            outbox._after(outbox._head)
+        ):
+            pass
+        self.assertEqual((outbox.shelf().release(0), outbox.aside), (status.OK, 0))
+        self.assertTrue(len(outbox.lent) > 0)
+        for is_full in (True, True, False):
+            if not is_full:
+                outbox.discard_through(outbox.next_seq - 1)
+                assert outbox.save_state() == status.OK
+            if outbox.lent:
+                self.assertEqual(outbox.shelf().tidy(), status.OK)
+            copy = Deaf(flash_in_ram(7, 1, image_of(flash))._file, 7, 1)
+            self.assertEqual(mounted(copy).aside, 0, is_full)
+        outbox = mounted(flash)
+        self.assertEqual((outbox._out, outbox.lent, outbox.left_out), (flash.dead, (), 1))
+
 
 class TestForcedFormat(unittest.TestCase):
     def test_of_an_outbox_without_shelf(self):
