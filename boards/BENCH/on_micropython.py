@@ -2,14 +2,17 @@
 
     micropython on_micropython.py REQUEST
 
-REQUEST: a file with JSON: program, folder (what is beside it is importable), scenario, plan (see
+REQUEST: a file with JSON: program, roots (folders to import from), scenario, plan (see
 virtual/hunt.py). Each power cut is a fork: the child boots in the copy with fresh modules, the
-parent goes on. So a copy never stays in the parent's heap.
+parent goes on. So a copy never stays in the parent's heap. The run itself is a fork, too: a program
+that calls nothing of the world for STUCK_S seconds of CPU is killed, and whoever waits for it says
+that it hangs.
 """
 
 import builtins
 import gc
 import json
+import struct
 import sys
 
 import ffi
@@ -18,6 +21,10 @@ _libc = ffi.open("libc.so.6")
 _fork = _libc.func("i", "fork", "")
 _wait = _libc.func("i", "wait", "p")
 _exit = _libc.func("v", "_exit", "i")
+_set_timer = _libc.func("i", "setitimer", "iPp")
+_ITIMER_VIRTUAL, _SIGVTALRM = 1, 26
+STUCK_S = 20
+_timer = struct.pack("llll", 0, 0, STUCK_S, 0)
 
 # Before a world hides them
 real_open, real_print = builtins.open, builtins.print
@@ -30,23 +37,42 @@ def line():
     return ""
 
 
+def apart(run):
+    """Runs it in a process of its own. Returns why that did not end by itself; None: it did."""
+    if not _fork():
+        gc.collect()
+        try:
+            run()
+            _exit(0)
+        except BaseException as error:
+            sys.print_exception(error)
+        _exit(1)
+    _wait(_status)
+    if _status[0] & 127 == _SIGVTALRM:
+        return "stuck"
+    return "killed" if _status[0] or _status[1] else None
+
+
 def branch(follow, twin, case):
-    if _fork():
-        _wait(_status)
-        if _status[0] or _status[1]:  # it did not end by itself
-            tell({"number": case["number"], "way": case["way"], "kind": case["kind"],
-                  "line": "", "ms": case["ms"], "why": "killed",
-                  "fault": "the interpreter itself ended, status %d" % _status[1],
-                  "duplicates": 0, "error": "", "error_line": ""})  # fmt: skip
-        return
-    gc.collect()
-    try:
-        follow(twin, case)
-        code = 0
-    except BaseException as error:
-        sys.print_exception(error)
-        code = 1
-    _exit(code)
+    why = apart(lambda: follow(twin, case))
+    if why:
+        tell_of(case, why, twin)
+
+
+def tell_of(case, why, world):
+    """In place of a process that was killed: what was known when it began."""
+    from virtual.cuts import ENDS
+    from virtual.report import report
+
+    case["why"], case["fault"] = why, ENDS[why]
+    case["duplicates"], case["error"], case["error_line"] = 0, "", ""
+    case["report"] = report(world, case["why"], case["fault"])
+    tell(case)
+
+
+def arm():
+    """From now on the program may use STUCK_S seconds of CPU without calling the world."""
+    _set_timer(_ITIMER_VIRTUAL, _timer, None)
 
 
 def tell(case):
@@ -66,6 +92,8 @@ class Program:
         from virtual.world import Stop
 
         _forget()
+        world.pulse = arm
+        arm()
         fakes = ports.modules(world)
         sys.modules.update(fakes)
         builtins.open = ports.opener(world)
@@ -80,10 +108,8 @@ class Program:
                     exec(self._source, {"__name__": "__main__"})
                 finally:
                     _unlock(world)  # leaving `with` allocates
-            return "ended"
-        except Stop as end:
-            return end.why
-        except SystemExit:
+            return world.dead or "ended"  # it may have caught the world's end
+        except (Stop, SystemExit):
             return world.dead or "ended"
         except Exception as error:
             if not world.dead:
@@ -176,7 +202,10 @@ def main(path):
 
     code = compile(source, request["program"], "exec")
     name = request["program"].split("/")[-1]
-    Hunt(Program(code, name).start, request["scenario"], request["plan"], branch, tell, line).run()
+    hunt = Hunt(Program(code, name).start, request["scenario"], request["plan"], branch, tell, line)
+    why = apart(hunt.run)
+    if why:
+        tell_of({"number": 0, "kind": "", "way": "", "line": "", "ms": 0}, why, hunt.world)
 
 
 if __name__ == "__main__":

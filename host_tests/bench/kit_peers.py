@@ -4,9 +4,9 @@ reading never came, over outages and over every power cut of a run.
 
     python host_tests/bench/kit_peers.py [--minutes 12]
 
-Each program (kit_programs/) takes a reading a minute and sends it with QoS 1. The sensor's value is
-the number of the minute, so a minute of which nothing is at the broker at the end is missing. What
-Outpost still holds in flash is not.
+Each program (boards/BENCH/example/garden.py, kit_programs/) takes a reading a minute and sends it
+with QoS 1. The sensor's value is the number of the minute, so a minute of which nothing is at the
+broker at the end is missing. What Outpost still holds in flash is not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from outpost_tools.kit.bench import Bench
 from outpost_tools.kit.outcome import World
 
 HERE = Path(__file__).parent / "kit_programs"
-PROGRAMS = ("with_outpost", "with_umqtt_simple", "with_umqtt_robust")
+PROGRAMS = (
+    paths.BENCH_BOARD / "example" / "garden.py",  # with Outpost
+    HERE / "with_umqtt_simple.py",
+    HERE / "with_umqtt_robust.py",
+)
 PEERS = ("micropython-umqtt.simple", "micropython-umqtt.robust")
 OUTAGES = {
     "none": (),
@@ -53,12 +57,12 @@ def bench(folder: Path, outage: tuple) -> Bench:
     return made
 
 
-def row(folder: Path, program: str, minutes: float) -> list[str]:
+def row(folder: Path, program: Path, minutes: float) -> list[str]:
     """The cells of a program: minutes missing by outage, then the cuts, without an outage, after
     which one is missing."""
     found, lost = [], []
     for outage in OUTAGES.values():
-        asked = bench(folder, outage)._asked(f"{program}.py", {"minutes": minutes}, None, (), False)
+        asked = bench(folder, outage)._asked(program.name, {"minutes": minutes}, None, (), False)
         world, case = trial.run(asked)
         end = "" if world.why == "time" else f", ended: {case['error'].split(':')[0] or world.why}"
         found.append(f"{missing(world, minutes)}{end}")
@@ -66,7 +70,7 @@ def row(folder: Path, program: str, minutes: float) -> list[str]:
     def count(world: World) -> None:
         lost.append(missing(world, minutes))
 
-    asked = bench(folder, ())._asked(f"{program}.py", {"minutes": minutes}, count, (), False)
+    asked = bench(folder, ())._asked(program.name, {"minutes": minutes}, count, (), False)
     cuts = trial.every_cut(asked).cuts
     return [*found, f"{sum(one > 0 for one in lost[1:])} of {cuts}"]
 
@@ -78,7 +82,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for program in PROGRAMS:
-            shutil.copy(HERE / f"{program}.py", folder)
+            shutil.copy(program, folder)
         (folder / "umqtt").mkdir()
         for peer in map(fetch_peers.fetch, PEERS):
             if peer.reason:
@@ -89,7 +93,7 @@ def main() -> int:
         print("| program |", " | ".join([*OUTAGES, "power cuts that lose one"]), "|")
         print("|---|" + "---:|" * (len(OUTAGES) + 1))
         for program in PROGRAMS:
-            print("|", " | ".join([program, *row(folder, program, options.minutes)]), "|")
+            print("|", " | ".join([program.stem, *row(folder, program, options.minutes)]), "|")
     return 0
 
 

@@ -18,6 +18,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from scripted_server import Malformed, decode, encode
+from virtual.packets import matches
 
 _ACKNOWLEDGED_AFTER_S = 0.002  # so that a client has several unacknowledged messages
 
@@ -60,17 +61,6 @@ class Session:
     in_flight: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
     next_id: int = 1
     connection: Connection | None = None
-
-
-def matches(topic_filter: bytes, topic: bytes) -> bool:
-    """Topic matching (4.7)."""
-    want, have = topic_filter.split(b"/"), topic.split(b"/")
-    for number, level in enumerate(want):
-        if level == b"#":
-            return True
-        if number >= len(have) or level not in (b"+", have[number]):
-            return False
-    return len(want) == len(have)
 
 
 class Connection:

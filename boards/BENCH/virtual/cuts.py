@@ -60,6 +60,7 @@ class Recovered:
 ENDS = {
     "error": "the program ended with an exception",
     "stuck": "the program called nothing for long: it hangs",
+    "killed": "the interpreter itself ended",
 }
 
 

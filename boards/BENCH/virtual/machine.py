@@ -45,7 +45,20 @@ def number_of(pin):
 # --- Pins ---
 
 
-class _Pin:
+class _Switch:
+    """What pins and signals share."""
+
+    def __call__(self, level=None):
+        return self.value(level)
+
+    def on(self):
+        self.value(1)
+
+    def off(self):
+        self.value(0)
+
+
+class _Pin(_Switch):
     _port = None
 
     def __init__(self, id, mode=-1, pull=-1, value=None, drive=0, alt=-1, hold=None):
@@ -80,15 +93,6 @@ class _Pin:
             self._port.world.pass_us(CALL_US)
             return level
         return int(bool(self._port.world.value(pin_name(self), int(pull == self.PULL_UP))))
-
-    def __call__(self, level=None):
-        return self.value(level)
-
-    def on(self):
-        self.value(1)
-
-    def off(self):
-        self.value(0)
 
     def toggle(self):
         self.value(not self._state[2])
@@ -157,7 +161,7 @@ class PinEsp32(_Pin):
     _outputs = (3, 7)
 
 
-class _Signal:
+class _Signal(_Switch):
     def __init__(self, pin, *args, invert=False, **options):
         is_made = isinstance(pin, _Pin)
         self._pin = pin if is_made else self._port.machine.Pin(pin, *args, **options)
@@ -167,15 +171,6 @@ class _Signal:
         if level is None:
             return self._pin.value() ^ self._invert
         return self._pin.value(bool(level) ^ self._invert)
-
-    def __call__(self, level=None):
-        return self.value(level)
-
-    def on(self):
-        self.value(1)
-
-    def off(self):
-        self.value(0)
 
 
 class _Adc:

@@ -11,8 +11,8 @@
 A pure function of the scenario, which never changes. Must not know a connection.
 """
 
-_KINDS = ("refuses", "silent", "half_open", "slow")
-_OF_RADIO = "no_wifi"  # see radio.py
+OF_RADIO = "no_wifi"  # see radio.py
+KINDS = ("refuses", "silent", "half_open", "slow", OF_RADIO)
 
 
 class Outages:
@@ -21,11 +21,10 @@ class Outages:
     def __init__(self, outages):
         self.spans = []  # (from us, to us, kind), by their start
         for start_s, end_s, kind in outages:
-            if kind == _OF_RADIO:
-                continue
-            if kind not in _KINDS or not start_s < end_s:
+            if kind not in KINDS or not start_s < end_s:
                 raise ValueError("outage [%s, %s, %r]" % (start_s, end_s, kind))
-            self.spans.append((int(start_s * 1_000_000), int(end_s * 1_000_000), kind))
+            if kind != OF_RADIO:
+                self.spans.append((int(start_s * 1_000_000), int(end_s * 1_000_000), kind))
         self.spans.sort()
 
     def kind(self, us):

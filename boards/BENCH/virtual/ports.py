@@ -62,8 +62,7 @@ class Port:
 
     def _cause(self):
         """The world's, or "soft"."""
-        is_soft = getattr(self.world, "is_soft_reset", False)
-        self.world.is_soft_reset = False
+        is_soft, self.world.is_soft_reset = self.world.is_soft_reset, False
         return "soft" if is_soft else self.world.cause
 
     def _start_chip_clock(self):

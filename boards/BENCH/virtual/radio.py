@@ -16,6 +16,7 @@ Must not know sockets.
 import errno
 
 from virtual.machine import bind
+from virtual.outages import OF_RADIO
 from virtual.world import CALL_US
 
 RP2 = {"idle": 0, "connecting": 1, "joined": 3, "no_ap": -2, "lost": 0}
@@ -41,7 +42,7 @@ class Radio:
         self._spans = [
             (int(start * 1_000_000), int(end * 1_000_000))
             for start, end, kind in port.world.scenario["outages"]
-            if kind == "no_wifi"
+            if kind == OF_RADIO
         ]
         self._spans.sort()
 

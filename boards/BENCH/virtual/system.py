@@ -169,7 +169,20 @@ class _Ntptime:
 # --- Of one port ---
 
 
-class _Partition:
+class _OverFlash:
+    """What the ports call a block device. Its class sets _flash."""
+
+    def readblocks(self, block, buf, offset=0):
+        return self._flash.readblocks(block, buf, offset)
+
+    def writeblocks(self, block, buf, offset=None):
+        return self._flash.writeblocks(block, buf, offset)
+
+    def ioctl(self, op, arg):
+        return self._flash.ioctl(op, arg)
+
+
+class _Partition(_OverFlash):
     """`outbox` is the one that there is."""
 
     BOOT, RUNNING, TYPE_APP, TYPE_DATA = 0, 1, 0, 1
@@ -190,15 +203,6 @@ class _Partition:
         self._port.world.pass_us(CALL_US)
         size = self._port.world.chip.blocks * _BLOCK_BYTES
         return (self.TYPE_DATA, 2, 0x200000, size, self._label, False)
-
-    def readblocks(self, block, buf, offset=0):
-        return self._flash.readblocks(block, buf, offset)
-
-    def writeblocks(self, block, buf, offset=None):
-        return self._flash.writeblocks(block, buf, offset)
-
-    def ioctl(self, op, arg):
-        return self._flash.ioctl(op, arg)
 
 
 class _Nvs:
@@ -288,20 +292,11 @@ class Esp32WithSensor(_Esp32):
         return int(self._degrees())
 
 
-class _Rp2Flash:
+class _Rp2Flash(_OverFlash):
     """The flash below the filesystem."""
 
     def __init__(self):
         self._flash = Flash(self._port.world)
-
-    def readblocks(self, block, buf, offset=0):
-        return self._flash.readblocks(block, buf, offset)
-
-    def writeblocks(self, block, buf, offset=None):
-        return self._flash.writeblocks(block, buf, offset)
-
-    def ioctl(self, op, arg):
-        return self._flash.ioctl(op, arg)
 
 
 class Rp2:

@@ -7,7 +7,8 @@ a cut, and no part of it runs twice.
 
 Time passes only when the program calls the world: each call costs something, sleeping costs what it
 says. After die() each call raises Stop, which is no Exception; so the program ends, whatever it
-catches. Runs under CPython and MicroPython; one scenario gives the same trace on both.
+catches. Runs under CPython and MicroPython; one scenario gives the same trace on both (but for
+asyncio, whose loops differ).
 
 Must not know: how a program is loaded and started (boots.py), the protocol (broker.py).
 """
@@ -22,6 +23,7 @@ TICKS = 0x3FFFFFFF
 # 45 ms a sector)
 CALL_US, READ_US, PROGRAM_US, ERASE_US = 20, 50, 400, 45_000
 _NEVER_US = 1 << 60
+_PULSE_US = 1_000_000
 
 # A scenario is plain data, which a command line or JSON can hold; bytes are hexadecimal text there.
 DEFAULTS = {
@@ -67,6 +69,7 @@ class World:
         self.rtc_words = {}  # registers that a reset keeps, by address
         self.rtc_set = None  # (seconds since 1970, us when it was set)
         self.cause = "power on"  # of this boot; or "sleep", "reset", "watchdog"
+        self.is_soft_reset = False  # the reset before this boot was machine.soft_reset()
         self.ledger = Ledger(self)
         self.broker = Broker(self, self.scenario["broker"])
         self.driven = []  # (ms, name, level): what the program drove
@@ -112,6 +115,7 @@ class World:
         self.dead = None  # why each call raises Stop
         self.soon_us = 0  # nothing happens by itself before
         self._is_in_flash = False
+        self.pulse = None  # called at least once in _PULSE_US, and before the program goes on
         self.interrupts = None  # of this boot: next_us, and happen() (clock.py)
         self.guard = None  # of the heap (heap.py)
         self.slept_ms = 0
@@ -176,6 +180,9 @@ class World:
             self.die("done")
         due_us = min(self._next_said_us(), self._interrupt_us(), self.until_us)
         self.soon_us = min(due_us, self.broker.due_us)
+        if self.pulse:
+            self.pulse()
+            self.soon_us = min(self.soon_us, self.now_us + _PULSE_US)
 
     def _reach(self, us):
         self.now_us = us
@@ -212,10 +219,6 @@ class World:
 
     def now_ms(self):
         return self.now_us // 1000
-
-    def ticks_ms(self):
-        self.pass_us(CALL_US)
-        return self.scenario["first_ms"] + self.now_us // 1000 & TICKS
 
     def unix_s(self):
         """The true time, which the board does not know."""

@@ -17,6 +17,5 @@ probe = ADC(Pin(34))
 
 while True:
     text = b"%d" % probe.read_u16()
-    print("reading", text.decode())
     client.publish(b"garden/soil", text, qos=1)
     time.sleep(60)

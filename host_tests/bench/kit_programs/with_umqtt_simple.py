@@ -19,7 +19,6 @@ try:
     client.connect(clean_session=False)
     while True:
         text = b"%d" % probe.read_u16()
-        print("reading", text.decode())
         client.publish(b"garden/soil", text, qos=1)
         for _ in range(2):
             time.sleep(30)

@@ -13,6 +13,7 @@ from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from outpost.state_note import NotedOutbox
 from outpost.subscribing import SubscribingSession
+from virtual.clock import Clock
 from virtual.collector import Collector
 from virtual.packets import decode, encode, matches, value_of
 from virtual.world import World
@@ -960,11 +961,12 @@ class Board:
         self.session = kind(outbox or RamOutbox(8), b"board", *words, **more)
         world.ledger.outbox = self.session.outbox
         self.client = Client(world.broker.accept, self.session)
+        self.ticks_ms = Clock(world).ticks_ms
 
     def run(self, seconds):
         end_us = self.world.now_us + int(seconds * 1_000_000)
         while self.world.now_us < end_us:
-            if not self.client.poll(self.world.ticks_ms()):
+            if not self.client.poll(self.ticks_ms()):
                 self.world.sleep_us(10_000)
         return self
 

@@ -8,6 +8,7 @@ from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.session import Session
 from station.state import State
+from virtual.clock import Clock
 from virtual.world import World
 
 TOPIC = b"outpost/b/state"
@@ -21,6 +22,7 @@ class StateTest(unittest.TestCase):
         will = TOPIC, b"offline", 1, True
         self.world = World({})
         self.world.on_effect = self.note
+        self.ticks_ms = Clock(self.world).ticks_ms
         self.sent, self.streams = [], []
         self.client = Client(self.link, Session(outbox, b"b", will=will))
         self.state = State(self.client, TOPIC)
@@ -38,7 +40,7 @@ class StateTest(unittest.TestCase):
     def turns(self, count=40):
         for _ in range(count):
             self.world.sleep_us(16_000)
-            self.client.poll(self.world.ticks_ms())
+            self.client.poll(self.ticks_ms())
             self.state.tell()
 
     def told(self):

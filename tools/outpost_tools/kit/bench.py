@@ -93,12 +93,7 @@ class Bench:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such program")
         return trial.Asked(path, self.scenario(_seconds(**time)), self.python, check, ways,
-                           _only(self._cut), double)  # fmt: skip
-
-
-def _only(cut: str) -> tuple[int, str] | None:
-    number, _, way = cut.partition("/")
-    return (int(number), way.replace("_", " ")) if number else None
+                           trial.one_cut(self._cut), double)  # fmt: skip
 
 
 def _seconds(days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> float:

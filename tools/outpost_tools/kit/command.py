@@ -16,7 +16,6 @@ from outpost_tools.kit.bench import Bench
 from outpost_tools.kit.virtual_package import module
 
 _OUTAGE = [10.0, 12.0, "refuses"]
-_KINDS = ("refuses", "silent", "half_open", "slow", "no_wifi")
 _OUTAGE_FORM = re.compile(r"([\d.]+)-([\d.]+)(?::(\w+))?\Z")
 _PROGRESS_EACH_S = 2.0
 
@@ -31,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tried(args: argparse.Namespace, scenario: dict, python: str) -> int:
-    only = _only(args.cut)
+    only = trial.one_cut(args.cut)
     asked = trial.Asked(args.program, scenario, python, only=only, double=args.double)
     began = time.monotonic()
     if args.no_cuts:
@@ -110,17 +109,9 @@ def _value(text: str) -> tuple[str, float]:
 
 def _outage(text: str) -> list:
     found = _OUTAGE_FORM.match(text)
-    if not found or (found[3] or "refuses") not in _KINDS:
+    kinds = module("outages").KINDS
+    if not found or (found[3] or kinds[0]) not in kinds:
         raise ToolError(
-            f"--outage {text}: say MINUTE-MINUTE, or MINUTE-MINUTE:KIND with {', '.join(_KINDS)}"
+            f"--outage {text}: say MINUTE-MINUTE, or MINUTE-MINUTE:KIND with {', '.join(kinds)}"
         )
-    return [float(found[1]), float(found[2]), found[3] or "refuses"]
-
-
-def _only(cut: str) -> tuple[int, str] | None:
-    if not cut:
-        return None
-    number, _, way = cut.partition("/")
-    if not number.isdigit():
-        raise ToolError(f"--cut {cut}: say NUMBER/WAY, as a failure prints it")
-    return int(number), way.replace("_", " ")
+    return [float(found[1]), float(found[2]), found[3] or kinds[0]]

@@ -21,8 +21,7 @@ _CODE: dict[str, Any] = {}
 # What MicroPython's ports have, and CPython's own serves.
 _SHARED = (
     "array", "binascii", "builtins", "cmath", "collections", "errno", "hashlib", "heapq", "io",
-    "json", "math",
-    "re", "struct",
+    "json", "math", "re", "struct",
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Boots a program in a world under CPython, takes every power cut of it, and follows each.
 
-A program that calls nothing of the world for STUCK_S real seconds hangs. It is then ended by an
-exception at each of its lines, which also ends a loop around a bare `except:`.
+A program that calls nothing of the world for STUCK_S seconds of this process's CPU hangs. It is
+then ended by an exception at each of its lines, which also ends a loop around a bare `except:`.
 """
 
 from __future__ import annotations
@@ -44,18 +44,15 @@ class Program:
         try:
             with _Watch(world, self.path.parent):
                 importer.run(self.path)
-            return "ended"
-        except (module("world").Stop, Stuck, SystemExit) as end:
-            return world.dead or ("stuck" if isinstance(end, Stuck) else self._exited(end))
+            return world.dead or "ended"  # it may have caught the world's end
+        except (module("world").Stop, Stuck, SystemExit):
+            return world.dead or "ended"
         except Exception as error:
             if not world.dead:
                 world.error = self._told(error)
             return world.dead or "error"
         finally:
             importer.clear()
-
-    def _exited(self, end: SystemExit) -> str:
-        return "ended"
 
     def _told(self, error: Exception) -> tuple[str, str]:
         """The exception, and the user's line that raised it."""
@@ -87,13 +84,13 @@ class _Watch:
 
     def __enter__(self) -> None:
         if self._is_main:
-            self._old = signal.signal(signal.SIGALRM, self._look)
-            signal.setitimer(signal.ITIMER_REAL, STUCK_S, STUCK_S)
+            self._old = signal.signal(signal.SIGVTALRM, self._look)
+            signal.setitimer(signal.ITIMER_VIRTUAL, STUCK_S, STUCK_S)
 
     def __exit__(self, *error: object) -> None:
         if self._is_main:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, self._old)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, self._old)
             sys.settrace(None)
 
     def _look(self, _number: int, frame: FrameType | None) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common.errors import ToolError
 from outpost_tools.kit.on_cpython import OnCpython
 from outpost_tools.kit.on_micropython import OnMicropython
 from outpost_tools.kit.outcome import World
@@ -28,8 +29,8 @@ Told = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True)
 class Asked:
     """program: its file. scenario: as virtual/world.py's DEFAULTS. check: raises AssertionError;
-    None: nothing lost, invented or out of order, and the board recovers. to_the_end: after a cut
-    run to the end of the time."""
+    None: nothing lost, invented or out of order, and the board recovers. only: one cut, as
+    one_cut() reads it."""
 
     program: Path
     scenario: dict
@@ -56,6 +57,16 @@ class Result:
     asked: Asked | None = None
 
 
+def one_cut(text: str) -> tuple[int, str] | None:
+    """(number of the effect, way) of NUMBER/WAY; None of "". Raises ToolError."""
+    if not text:
+        return None
+    number, _, way = text.partition("/")
+    if not number.isdigit():
+        raise ToolError(f"cut {text}: say NUMBER/WAY, as a failure prints it")
+    return int(number), way.replace("_", " ")
+
+
 def run(asked: Asked) -> tuple[World, dict]:
     """The run alone: its world, and its case (virtual/hunt.py). Raises ToolError."""
     (case,) = _engine(asked).cases({"none": True, "reports": True})
@@ -70,7 +81,7 @@ def every_cut(asked: Asked, told: Told | None = None) -> Result:
         result.failure = alone
         return result
     for case in _engine(asked).cases(_plan(asked)):
-        if not case["number"]:  # once more the run itself
+        if not case["number"]:  # once more the run itself, which MicroPython tells last
             continue
         result.cuts += 1
         result.kinds[case["kind"]] += 1

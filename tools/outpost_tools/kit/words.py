@@ -8,7 +8,7 @@ from pathlib import Path
 from outpost_tools.kit.trial import Result
 
 _PYTHON = {"c": "CPython", "m": "32-bit MicroPython", "m64": "64-bit MicroPython"}
-_ARTICLE = {"erase": "an erase of the flash", "program": "a program of the flash",
+_EFFECTS = {"erase": "an erase of the flash", "program": "a program of the flash",
             "file": "a change of a file", "send": "a packet that goes out",
             "sleep": "deep sleep", "reset": "a reset"}  # fmt: skip
 
@@ -29,14 +29,16 @@ def of_run(result: Result, name: str) -> list[str]:
         f"the next {world.longest_turn_us / 1000:.1f} ms, of virtual time",
     ]
     if not world.accepted and not world.samples and not world.broker.came:
-        connects = "it connected to the broker" if world.broker.connects else "and never connected"
-        lines.append(f"{'note':<11}it published nothing: {connects}")
+        link = "though it connected" if world.broker.connects else "and never connected"
+        lines.append(f"{'note':<11}it published nothing, {link}")
     if result.cuts:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(result.kinds.items()))
         good = "" if result.failure else ": nothing lost, invented or out of order"
         lines.append(f"{'power cuts':<11}{result.cuts:,} ({kinds}){good}")
         if result.most_duplicates:
-            lines.append(f"{'':<11}at most {result.most_duplicates} messages came twice after one")
+            lines.append(
+                f"{'':<11}after one cut, at most {result.most_duplicates} messages came twice"
+            )
     return lines
 
 
@@ -46,7 +48,7 @@ def of_failure(result: Result, program: Path, scenario_file: Path) -> list[str]:
     if case.get("error"):
         lines.append(f"  exception: {case['error']}" + _at(case["error_line"]))
     if case["number"]:
-        what = _ARTICLE.get(case["kind"], case["kind"])
+        what = _EFFECTS.get(case["kind"], case["kind"])
         after = f", after cut {case['after']}" if case.get("after") else ""
         lines.append(
             f"  power cut {case['number']} at {_time(case['ms'] / 1000)}, in {what} "
