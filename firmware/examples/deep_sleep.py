@@ -21,7 +21,7 @@ session = Session(outbox, b"kitchen", **options)
 client = Client(board.link, session, board.random_bits)
 
 payload = b"%d" % outbox.next_seq  # a reading; numbering continues over sleep and power cuts
-status = client.publish(TOPIC, payload, len(payload))
+status = client.publish(TOPIC, payload)
 if status or outbox.next_seq % CONNECT_EVERY == 0:  # a full outbox connects, too
     if not drain(client, board, MOST_AWAKE_MS) and not outbox.oldest_seq:
         tell(client)  # none was ever delivered: what no waiting mends ends the program

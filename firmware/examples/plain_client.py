@@ -22,7 +22,7 @@ client = Client(board.link, session, board.random_bits)
 
 for number in range(10):
     payload = b"%d" % number
-    while client.publish(TOPIC, payload, len(payload)) == FULL:
+    while client.publish(TOPIC, payload) == FULL:
         turn(client, board)
 while not client.is_drained():
     turn(client, board)

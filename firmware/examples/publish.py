@@ -17,7 +17,7 @@ client = Client(board.link, session, board.random_bits)
 
 for number in range(10):
     payload = b"%d" % number
-    stored(client.publish(TOPIC, payload, len(payload)))  # raises when it was not, say, no room
+    stored(client.publish(TOPIC, payload))  # raises when it was not, say, no room
 
 while not client.is_drained():
     turn(client, board)

@@ -35,6 +35,6 @@ client = Client(board.link, session, board.random_bits)
 
 while not (lamp.is_done and client.is_drained()):
     if not lamp.is_told:
-        lamp.is_told = client.publish(STATE, lamp.state, len(lamp.state), 1, True) == OK
+        lamp.is_told = client.publish(STATE, lamp.state, 1, True) == OK
     turn(client, board)
 client.close()

@@ -23,7 +23,7 @@ async def keep_connected(client, board):
 async def measure(client):
     for number in range(5):
         payload = b"%d" % number
-        stored(client.publish(TOPIC, payload, len(payload)))
+        stored(client.publish(TOPIC, payload))
         await asyncio.sleep(0.05)
 
 

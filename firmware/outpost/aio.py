@@ -69,7 +69,7 @@ class AsyncClient:
         waiting does not remove.
         """
         while True:
-            status = self.client.publish(topic, payload, len(payload), qos, retain)
+            status = self.client.publish(topic, payload, qos, retain)
             if status == 0:
                 # Only now: what was stored with it (a series, copies of a policy) has numbers too.
                 return self.client.session.outbox.next_seq - 1 if qos else None

@@ -1,7 +1,7 @@
 """The I/O shell: one link, one stream and one session, driven by poll().
 
     client = Client(link, Session(outbox, b"board-1"))
-    client.publish(b"t", payload, len(payload))
+    client.publish(b"t", payload)
     while True:
         client.poll(ticks_ms())
 

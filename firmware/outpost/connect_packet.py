@@ -1,5 +1,5 @@
 """Checks a session's options and encodes CONNECT (3.1), once, when a session is constructed. The
-module is then unloaded.
+module is then unloaded, until publish() gets an argument that it does not take.
 
 Must not know a session. What it imports is already loaded, or is unloaded with it. Allocation: the
 packet, and as much again while it is put together.
@@ -12,6 +12,7 @@ from micropython import const
 from outpost.memory import unload
 from outpost.topics import is_text
 
+_BAD_QOS = const(-8)
 _FIELDS = const(60)  # one more than 59 places hold
 
 
@@ -40,6 +41,16 @@ def check_options(*values):
     for (name, least, most), value in zip(limits, values):
         if not isinstance(value, int) or not least <= value <= most:
             raise ValueError("session: %s must be %d to %d, not %r" % (name, least, most, value))
+
+
+def check(topic, payload, qos):
+    """Arguments that publish() does not take: TypeError says what to write. Or returns BAD_QOS."""
+    for name, value in ("topic", topic), ("payload", payload):
+        if isinstance(value, str):
+            raise TypeError("publish: %s must be bytes: write text.encode()" % name)
+    if qos is True or qos is False or not isinstance(qos, int):
+        raise TypeError("publish: qos must be 0, 1 or 2, not %r; RETAIN is retain=True" % qos)
+    return _BAD_QOS
 
 
 def _check_texts(client_id, will, user, password):

@@ -63,11 +63,12 @@ _BEHIND = const(30)  # or a PINGRESP while other bytes come, plus _BYTE_MS per b
 _LONG_BYTES = const(0x200000)
 _LEAST_PONG_MS = const(2000)
 _SAVE_MS = const(600_000)  # boards that measure more often spend no program on acknowledgements
+_AT_MOST_ONCE = const(0)
+_AT_LEAST_ONCE = const(1)
 _TOO_BIG = const(-2)
 _BUSY = const(-3)
 _OFFLINE = const(-4)
 _BAD_TOPIC = const(-6)
-_BAD_QOS = const(-8)
 _BAD_LENGTH = const(-9)
 # Bit -status: the server or the path ended the connection (PROTOCOL_ERROR, TIMED_OUT, LINK_LOST,
 # NO_ANSWER, TAKEN_OVER, SERVER_LEFT, MOVED), not this side.
@@ -218,40 +219,37 @@ class Session:
 
     # --- Publish ---
 
-    def publish(self, topic, payload, length, qos=1, retain=False) -> int:
-        """Send payload[:length] on topic (bytes). Returns a status. OK with QoS 1: the message is
-        stored, survives a power cut and will arrive.
+    def publish(self, topic, payload, qos=1, retain=False, length=None) -> int:
+        """Send payload on topic (bytes), or payload[:length] of a buffer that is used again.
+        Returns a status. OK with QoS 1: the message is stored, survives a power cut and will
+        arrive. TypeError: an argument is of another type.
 
         QoS 0 goes out with the next poll() or not at all: OFFLINE without a connection, BUSY while
         another packet goes out.
         """
-        if topic is not self._topic:
-            if isinstance(payload, str):  # its length is not that of its bytes; once: it takes time
-                raise TypeError("publish: payload must be bytes")
-            if not self._is_topic(topic):
-                return _BAD_TOPIC
-        if length > len(payload) or length < 0:
+        if topic is not self._topic and not self._is_topic(topic, payload):
+            return _BAD_TOPIC
+        if length is None:
+            length = len(payload)
+        elif length > len(payload) or length < 0:
             return _BAD_LENGTH
         self.check_ms = self.now_ms
-        if qos == 0:
-            self._retain = retain
-            return self._publish_now(topic, payload, length)
-        if qos != 1 and qos != self.highest_qos:
-            return _BAD_QOS
+        if qos is not _AT_LEAST_ONCE:  # `is`: True, where others have `retain`, equals 1
+            if qos is _AT_MOST_ONCE:
+                self._retain = retain
+                return self._publish_now(topic, payload, length)
+            if qos is not self.highest_qos:
+                return _explain(topic, payload, qos)
         qos = qos << 4 | (0x40 if retain else 0)
         retain = self._append  # a call of the field itself would exceed the 11-word frame
         return retain(topic, payload, length, qos)
 
-    def _is_topic(self, topic):
-        """[MQTT-3.3.2-2]. A topic that is bytes is checked once: most programs reuse theirs."""
-        if not topic:
-            return False
-        is_plain = True
-        for byte in topic:
-            if byte < 1 or byte > 127 or byte == 0x23 or byte == 0x2B:  # TypeError when it is a str
-                is_plain = False
-                break
-        if not is_plain and not is_topic(topic, 0, len(topic)):
+    def _is_topic(self, topic, payload):
+        """[MQTT-3.3.2-2]. A topic that is bytes is checked once: most programs reuse theirs. So is
+        the type of its payload: a str would be cut to as many bytes as it has characters."""
+        if isinstance(payload, str) or isinstance(topic, str):
+            _explain(topic, payload, 1)
+        if not topic or not is_topic(topic, 0, len(topic)):
             return False
         if isinstance(topic, bytes):
             self._topic = topic
@@ -663,3 +661,10 @@ class Session:
     def go_to(self, seq):
         """Send message seq next, alone. Nothing is in flight."""
         self.next_send = seq
+
+
+def _explain(topic, payload, qos):
+    """TypeError, in words; or BAD_QOS."""
+    from outpost.connect_packet import check
+
+    return check(topic, payload, qos)

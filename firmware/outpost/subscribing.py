@@ -347,6 +347,8 @@ class SubscribingSession(Session):
 
     def is_on(self, topic: bytes) -> bool:
         """True when the message in `buffer` arrived on this topic (bytes)."""
+        if isinstance(topic, str):  # it would equal none
+            raise TypeError("is_on: topic must be bytes: write text.encode()")
         if self.topic_length != len(topic):
             return False
         for i in range(len(topic)):

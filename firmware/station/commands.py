@@ -276,7 +276,7 @@ class Commands:
         outbox.reserve(len(station.topic) + length)
         if outbox.oldest_seq != held:  # making room dropped old messages: say so in this one
             length = self._encode(pending, values)
-        station.status = station.client.publish(station.topic, station.pack.buffer, length)
+        station.status = station.client.publish(station.topic, station.pack.buffer, length=length)
         if station.status != _OK:
             return False
         station.published += 1
@@ -313,7 +313,7 @@ class Commands:
             self.settle()
         if self.work & _REPEAT:
             again = self._again or b""
-            if self._client.publish(self._answer_topic, again, len(again), 0) != _BUSY:
+            if self._client.publish(self._answer_topic, again, 0) != _BUSY:
                 self.work &= ~_REPEAT
         if self.work & (_DRAIN | _TRIAL):
             self._try(now_ms)

@@ -8,12 +8,9 @@ Loaded only when `say_state` is set: a server that refuses RETAIN (Azure Event G
 (AWS IoT with a narrow policy), would close each connection.
 
 It uses QoS 0 and bypasses the outbox, because a state of an hour ago would be wrong. Allocation:
-construction; 24 bytes per connection, on 32 bits.
+construction.
 """
 
-from micropython import const
-
-_WORD_BYTES = const(6)  # of "online" and "asleep"
 _OFFLINE = b"offline"  # what the will says
 
 
@@ -29,11 +26,11 @@ class State:
         """Publish once per connection, when no other packet goes out. True when it was done now."""
         if self._client.session.connects == self._told:
             return False
-        if self._publish(self._topic, self._word, _WORD_BYTES, 0, True):
+        if self._publish(self._topic, self._word, 0, True):
             return False  # another packet is going out, or the connection is gone: next time
         self._told = self._client.session.connects
         return True
 
     def leave(self):
         """Call before an orderly end, after which the broker publishes no will."""
-        self._publish(self._topic, _OFFLINE, len(_OFFLINE), 0, True)
+        self._publish(self._topic, _OFFLINE, 0, True)

@@ -64,7 +64,7 @@ class Station:
         outbox.reserve(len(self.topic) + length)
         if outbox.oldest_seq != held:  # making room dropped old messages: say so in this one
             length = self._encode(first)
-        self.status = self.client.publish(self.topic, self.pack.buffer, length)
+        self.status = self.client.publish(self.topic, self.pack.buffer, length=length)
         self.published += self.status == _OK
         self.not_published += self.status != _OK
         return True

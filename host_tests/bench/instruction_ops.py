@@ -69,12 +69,12 @@ def message(client, name, topic=TOPIC, length=PAYLOAD_BYTES, warm=_WARM):
     poll that finds nothing.
     """
     for _ in range(warm):
-        client.publish(topic, PAYLOAD, length)
+        client.publish(topic, PAYLOAD, length=length)
         drain(client)
     before, offset = -1, 0
     # up to a sector's second message, as in stored(): a record across two pages costs more
     while offset > before:
-        client.publish(topic, PAYLOAD, length)
+        client.publish(topic, PAYLOAD, length=length)
         drain(client)
         before, offset = offset, getattr(client.session.outbox, "_offset", 0)
     # the first poll that finds nothing erases the next block, which an idle poll does not do
@@ -83,7 +83,7 @@ def message(client, name, topic=TOPIC, length=PAYLOAD_BYTES, warm=_WARM):
     gc.collect()
     now_ms = client.session.now_ms
     begin(name + " publish")
-    client.publish(topic, PAYLOAD, length)
+    client.publish(topic, PAYLOAD, length=length)
     end()
     programmed = getattr(client.session.outbox, "_filled", 0)
     begin(name + " send")
@@ -264,7 +264,7 @@ def windows():
         for oldest in (True, False):
             now_ms = client.session.now_ms
             for _ in range(window):
-                client.publish(TOPIC, PAYLOAD, PAYLOAD_BYTES)
+                client.publish(TOPIC, PAYLOAD, length=PAYLOAD_BYTES)
             while client.session.next_send < client.session.outbox.next_seq:
                 client.session._start_message()
                 # sent, as far as the session knows; the broker does not receive it

@@ -63,7 +63,7 @@ def journeys() -> dict[str, list[tuple[str, str]]]:
     client.poll(now_ms)
     client.poll(now_ms)
     found = {
-        "publish -> stored": hops(lambda: client.publish(TOPIC, PAYLOAD, 64)),
+        "publish -> stored": hops(lambda: client.publish(TOPIC, PAYLOAD)),
         "poll -> wire": hops(lambda: client.poll(now_ms)),
     }
     bench.stream.say(puback(2))

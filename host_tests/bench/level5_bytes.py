@@ -97,7 +97,7 @@ def measured(port: int, kind: Callable[..., Any], options: dict, messages: int) 
 
     def publish(count: int) -> None:
         for _ in range(count):
-            assert client.publish(TOPIC, PAYLOAD, len(PAYLOAD)) == 0
+            assert client.publish(TOPIC, PAYLOAD) == 0
             poll(client.is_drained)
 
     poll(client.is_connected)

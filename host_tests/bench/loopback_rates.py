@@ -74,7 +74,7 @@ class Ours:
         for _ in range(count):
             while outbox.next_seq - outbox.oldest_seq >= window:
                 client.poll(time.ticks_ms())
-            client.publish(TOPIC, PAYLOAD, 64)
+            client.publish(TOPIC, PAYLOAD)
             client.poll(time.ticks_ms())
         while not client.is_drained():
             client.poll(time.ticks_ms())

@@ -148,13 +148,13 @@ class Ours:
     def publish(self, qos):
         client, outbox = self.client, self.session.outbox
         if qos:
-            if client.publish(TOPIC, PAYLOAD, 64):
+            if client.publish(TOPIC, PAYLOAD):
                 raise OSError("the outbox refuses: nothing to measure")
             client.poll(ticks_ms())
             while outbox.next_seq - outbox.oldest_seq >= self.window:
                 client.poll(ticks_ms())
             return
-        while client.publish(TOPIC, PAYLOAD, 64, 0):
+        while client.publish(TOPIC, PAYLOAD, 0):
             client.poll(ticks_ms())
         client.poll(ticks_ms())
 

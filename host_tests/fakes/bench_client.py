@@ -140,7 +140,7 @@ class Bench:
 
     def publish(self, *payloads):
         for payload in payloads:
-            assert self.client.publish(TOPIC, payload, len(payload)) == 0
+            assert self.client.publish(TOPIC, payload) == 0
         return self
 
     def sent(self, polls=40):

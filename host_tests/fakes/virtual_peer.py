@@ -141,7 +141,7 @@ class World:
     def publish(self):
         payload = b"%08d" % self.published + bytes(self.size - 8)
         self.published += 1
-        done = self.client.publish(TOPIC, payload, len(payload), self.qos) == 0
+        done = self.client.publish(TOPIC, payload, self.qos) == 0
         self.taken += done
         return done
 

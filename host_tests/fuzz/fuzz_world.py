@@ -434,7 +434,7 @@ class World:
         payload = b"%010d" % seq + b"x" * size
         message = Message(seq, TOPIC, payload, qos, retain)
         self.trying = message if qos else None
-        status = self.client.publish(TOPIC, payload, len(payload), qos, retain)
+        status = self.client.publish(TOPIC, payload, qos, retain)
         self.trying = None
         if status == 0 and qos:
             self._accept(message)

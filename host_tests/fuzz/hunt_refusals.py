@@ -99,7 +99,7 @@ class Board:
         self._goods.discard(seq)
 
     def publish_good(self) -> None:
-        if not self.client.publish(b"good/1", b"%d" % self.good, len(b"%d" % self.good)):
+        if not self.client.publish(b"good/1", b"%d" % self.good):
             self._goods.add(self.outbox.next_seq - 1)
             self.good += 1
 
@@ -111,7 +111,7 @@ class Board:
         if publishes and self.refusal.bad and now_ms >= self._next_bad_ms:
             self._next_bad_ms += BAD_MS
             topic, payload, qos, retain = self.refusal.bad
-            self.refused += self.client.publish(topic, payload, len(payload), qos, retain) != 0
+            self.refused += self.client.publish(topic, payload, qos, retain) != 0
         for _ in range(20):
             if not self.client.poll(self.now_ms & 0x3FFFFFFF):
                 break

@@ -140,7 +140,7 @@ class Board:
         payload = self.payload((0, 3, 30, 90)) + (MARK if self.weather.chance(0.05) else b".")
         retains = self.choices.level == 5 and self.weather.chance(0.05)
         topic = self.rng.choice(TOPICS)
-        found = self.client.publish(topic, payload, len(payload), qos, retains)
+        found = self.client.publish(topic, payload, qos, retains)
         require(_WORST_STATUS < found <= OK, "publish() returned %d", found)
         if found == OK and qos:
             self.accepted[payload] = qos

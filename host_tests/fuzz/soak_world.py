@@ -205,7 +205,7 @@ class Board:
         seq = outbox.next_seq
         self.payload[0], self.payload[1] = seq >> 22, seq >> 14 & 255
         self.payload[2], self.payload[3] = seq >> 7 & 127, seq & 127
-        status = self.client.publish(TOPIC, self.payload, PAYLOAD_BYTES)
+        status = self.client.publish(TOPIC, self.payload)
         self.stored += status == 0
         assert status in (0, -1), status
         self.refused -= status

@@ -66,7 +66,7 @@ class Heap:
             bench.now_ms += 61_000
             bench.connect()
         for _ in range(2):
-            bench.client.publish(TOPIC, b"x", 1)
+            bench.client.publish(TOPIC, b"x")
         bench.now_ms += 2000  # collector mode waits this long for the confirmation
         bench.poll(4)
         bench.stream.length = 0

@@ -169,7 +169,7 @@ class World:
     def publish(self, number: int) -> bool:
         text = bytes((number,)) + b"%010d" % self.outbox.oldest_seq + bytes(20)
         qos = 2 if self.setting.store == TWICE else 1
-        if self.client.publish(b"t/1", text, len(text), qos):
+        if self.client.publish(b"t/1", text, qos):
             return False
         self._numbers.append(number)
         self.published.setdefault(number, self.connects)

@@ -276,7 +276,7 @@ class World:
 
     def _do_publish(self, qos: int) -> None:
         seq = self.outbox.next_seq
-        status = self.session.publish(TOPIC, seq.to_bytes(4, "big"), 4, qos)
+        status = self.session.publish(TOPIC, seq.to_bytes(4, "big"), qos)
         if status:
             raise Disabled
         self._stored(seq, qos)

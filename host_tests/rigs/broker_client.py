@@ -131,7 +131,7 @@ def publish(client, topic, count, qos, retain=False, wait=True):
     number = 0
     while number < count:
         payload = b"%d" % number
-        if client.publish(topic, payload, len(payload), qos, retain) == 0:
+        if client.publish(topic, payload, qos, retain) == 0:
             number += 1
         elif not client.poll(board.ticks_ms()):
             board.idle(client)
@@ -146,7 +146,7 @@ def flood(client, topic):
     topic, payload, number = topic.encode(), bytes(400), 0
     moved_ms = board.ticks_ms()
     while elapsed_ms(board.ticks_ms(), moved_ms) < 300:
-        number += client.publish(topic, payload, 400, 0) == 0
+        number += client.publish(topic, payload, 0, length=400) == 0
         if client.poll(board.ticks_ms()):
             moved_ms = board.ticks_ms()
     say(full=client.session.out_end > 0, number=number)
@@ -183,7 +183,7 @@ def told(client):
 def refused(client, topic, length):
     """Print the status of a message of that length, and wait a moment to see that nothing
     happens."""
-    status = client.publish(topic.encode(), bytes(length), length)
+    status = client.publish(topic.encode(), bytes(length))
     start = board.ticks_ms()
     until(client, lambda: elapsed_ms(board.ticks_ms(), start) > 200)
     say(status=status)
@@ -196,7 +196,7 @@ def close(client):
 
 def run_locked(client, topic, payload, count):
     while count:
-        if client.publish(topic, payload, 64) == 0:
+        if client.publish(topic, payload, length=64) == 0:
             count -= 1
         while not client.is_drained():
             if not client.poll(board.ticks_ms()):

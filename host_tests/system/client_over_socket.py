@@ -53,7 +53,7 @@ def build(orders, lengths):
         session.subscribe(b"c/%d/#" % number, 1)
     for number in range(orders["publish"]):
         payload = b"message %d" % number
-        assert client.publish(TOPIC, payload, len(payload), orders["qos"]) == 0
+        assert client.publish(TOPIC, payload, orders["qos"]) == 0
     return client
 
 
@@ -82,7 +82,7 @@ def run(client, orders):
             errors.append(client.last_error)
             client._wait_ms = min(client._wait_ms, _MOST_WAIT_MS)
         if orders["flood"]:
-            client.publish(TOPIC, flood, len(flood), 0)
+            client.publish(TOPIC, flood, 0)
         elif not moved:
             board.idle(client)
     return errors, longest

@@ -32,7 +32,7 @@ def build(port):
 def run(client, count):
     """Publish count messages, and wait for each acknowledgement."""
     while count:
-        if client.publish(TOPIC, PAYLOAD, 64) == 0:
+        if client.publish(TOPIC, PAYLOAD) == 0:
             count -= 1
         while not client.is_drained():
             if not client.poll(board.ticks_ms()):

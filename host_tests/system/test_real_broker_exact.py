@@ -98,7 +98,7 @@ def test_published_once_however_often_the_answer_to_pubrel_is_lost(broker, board
     board.breaks_at, board.breaks = PUBREL, BREAKS
     with Observer(broker.port, f"{name}-o", (name, 2)) as observer:
         for number in range(3):
-            assert board.client.publish(board.name, b"%d" % number, 1, 2) == 0
+            assert board.client.publish(board.name, b"%d" % number, 2) == 0
         board.until(lambda one: one.client.is_drained())
         observer.wait(3)
         time.sleep(0.2)

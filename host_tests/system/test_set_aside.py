@@ -73,11 +73,11 @@ def test_two_that_the_broker_rejects_are_set_aside_and_two_hundred_arrive(board,
         with Observer(broker.port, "aside-observer", ("#", 1)) as observer:
             for number in range(GOOD):
                 if number == 50:
-                    assert client.publish(TOPIC, bytes(300), 300) == status.OK
+                    assert client.publish(TOPIC, bytes(300)) == status.OK
                 if number == 120:  # as an older firmware might have
                     assert outbox.append(BAD_TOPIC, b"21", 2) == status.OK
                 payload = b"%d" % number
-                assert client.publish(TOPIC, payload, len(payload)) == status.OK
+                assert client.publish(TOPIC, payload) == status.OK
             run(client, LIMIT_S, client.is_drained)
             observer.wait(GOOD)
             assert sorted(set(observer.numbers())) == list(range(GOOD))
@@ -99,7 +99,7 @@ def test_over_a_network_that_dies_every_three_seconds_nothing_is_set_aside(board
             start, cuts = time.monotonic(), []
             for number in range(GOOD):
                 payload = b"%d" % number
-                assert client.publish(TOPIC, payload, len(payload)) == status.OK
+                assert client.publish(TOPIC, payload) == status.OK
                 while time.monotonic() - start < number * 0.06:
                     client.poll(ticks_ms())
                     is_due = time.monotonic() - (cuts or [start])[-1] > 3

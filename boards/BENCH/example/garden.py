@@ -21,6 +21,6 @@ while True:
     if time.ticks_diff(now, due) >= 0:
         due = time.ticks_add(due, 60_000)
         text = b"%d" % probe.read_u16()
-        lamp.value(client.publish(b"garden/soil", text, len(text)) != 0)
+        lamp.value(client.publish(b"garden/soil", text) != 0)
     if not client.poll(now):
         time.sleep_ms(50)

@@ -971,7 +971,7 @@ class Board:
         return self
 
     def publish(self, payload, qos=1):
-        return self.session.publish(b"t", payload, len(payload), qos)
+        return self.session.publish(b"t", payload, qos)
 
 
 class TestFirmware(unittest.TestCase):
@@ -1088,7 +1088,7 @@ class TestFirmware(unittest.TestCase):
         world = world_with(collector="confirmed/board", denied=["no"])
         board = Board(world, DurableSession, 4, mounted(), words=(b"confirmed/board",))
         for topic in (b"t", b"no", b"t", b"t"):
-            board.session.publish(topic, b"x", 1)
+            board.session.publish(topic, b"x")
         board.run(5)
         self.assertEqual(board.session.through, 0)
         board.run(1000)

@@ -36,23 +36,23 @@ class TestPublish(unittest.TestCase):
 
     def test_qos_0_needs_a_connection_and_goes_out_with_the_next_poll(self):
         bench = Bench()
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OFFLINE)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", qos=0), status.OFFLINE)
         bench.connect()
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OK)
-        self.assertEqual(bench.client.publish(TOPIC, b"y", 1, qos=0), status.BUSY)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", qos=0), status.OK)
+        self.assertEqual(bench.client.publish(TOPIC, b"y", qos=0), status.BUSY)
         bench.poll()
         self.assertEqual(split(bench.stream.take()), [(0x30, b"\x00\x14" + TOPIC + b"x")])
 
     def test_faulty_arguments_are_statuses(self):
         client = Bench().client
         for topic in (None, b"", b"a/#", b"+/b", b"a\x00b"):
-            self.assertEqual(client.publish(topic, b"", 0), status.BAD_TOPIC)
-        self.assertEqual(client.publish(TOPIC, b"", 0, qos=2), status.BAD_QOS)
-        self.assertEqual(client.publish(TOPIC, bytes(600), 600), status.TOO_BIG)
+            self.assertEqual(client.publish(topic, b""), status.BAD_TOPIC)
+        self.assertEqual(client.publish(TOPIC, b"", qos=2), status.BAD_QOS)
+        self.assertEqual(client.publish(TOPIC, bytes(600)), status.TOO_BIG)
 
     def test_retain_goes_out(self):
         bench = Bench().connect()
-        bench.client.publish(TOPIC, b"x", 1, retain=True)
+        bench.client.publish(TOPIC, b"x", retain=True)
         self.assertEqual(split(bench.poll(3).stream.take())[0][0], 0x33)
 
 

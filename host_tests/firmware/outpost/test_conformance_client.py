@@ -89,7 +89,7 @@ class TestConnect(unittest.TestCase):
     def test_connect_is_the_first_packet_and_the_only_one_of_its_kind(self):
         bench = Bench().publish(b"a")
         bench.session.subscribe(b"c")
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OFFLINE)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", qos=0), status.OFFLINE)
         bench.poll(900)
         self.assertEqual(kinds(bench), ["CONNECT"])  # and nothing before CONNACK
         bench.say(encode("CONNACK")).poll(20_000)
@@ -127,7 +127,7 @@ class TestConnect(unittest.TestCase):
 
     def test_session_is_kept_over_a_disconnect_and_a_reset(self):
         bench = connected("exactly once").publish(b"one")
-        bench.client.publish(TOPIC, b"two", 3, 2)
+        bench.client.publish(TOPIC, b"two", 2)
         bench.poll(5).say(encode("PUBREC", packet_id=2)).say(publish_2(9, b"in"))
         bench.client.close()
         for _ in range(2):
@@ -175,7 +175,7 @@ class TestKeepAlive(unittest.TestCase):
 class TestPublish(unittest.TestCase):
     def test_qos_0_has_no_identifier_and_no_dup_and_is_not_sent_again(self):
         bench = connected()
-        bench.client.publish(TOPIC, b"\x00\x01", 2, qos=0)
+        bench.client.publish(TOPIC, b"\x00\x01", qos=0)
         found = said(bench.poll(2))
         self.assertEqual(
             found[0][1], decode_all(encode("PUBLISH", topic=TOPIC, payload=b"\x00\x01"))[0][1]
@@ -187,7 +187,7 @@ class TestPublish(unittest.TestCase):
     def test_first_delivery_has_dup_0_for_qos_1_and_2(self):
         bench = connected("exactly once")
         for qos in (1, 2):
-            bench.client.publish(TOPIC, b"x", 1, qos)
+            bench.client.publish(TOPIC, b"x", qos)
         found = [
             (fields["qos"], fields["dup"], fields["packet_id"]) for _, fields in said(bench.poll(6))
         ]
@@ -195,7 +195,7 @@ class TestPublish(unittest.TestCase):
 
     def test_qos_3_cannot_be_sent(self):
         for bench in (connected(), connected("exactly once")):
-            self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 3), status.BAD_QOS)
+            self.assertEqual(bench.client.publish(TOPIC, b"x", 3), status.BAD_QOS)
             self.assertEqual(kinds(bench.poll(5)), [])
 
     def test_qos_3_closes_the_connection_of_a_client_that_only_publishes_too(self):
@@ -209,7 +209,7 @@ class TestPublish(unittest.TestCase):
         found = []
         for qos in (0, 1, 2):
             for retain in (False, True):
-                bench.client.publish(TOPIC, b"x", 1, qos, retain)
+                bench.client.publish(TOPIC, b"x", qos, retain)
                 found += [(fields["qos"], fields["retain"]) for _, fields in said(bench.poll(4))]
         self.assertEqual(
             found, [(0, False), (0, True), (1, False), (1, True), (2, False), (2, True)]
@@ -219,13 +219,13 @@ class TestPublish(unittest.TestCase):
         client = connected().client
         for topic in (b"", b"#", b"a/+", b"a\x00"):
             for qos in (0, 1):
-                self.assertEqual(client.publish(topic, b"x", 1, qos), status.BAD_TOPIC)
+                self.assertEqual(client.publish(topic, b"x", qos), status.BAD_TOPIC)
 
     def test_topic_names_beyond_the_buffer_and_texts_beyond_65535_bytes_are_refused(self):
         client = connected().client
         for length in (600, 65_535, 65_536):
             for qos in (0, 1):
-                self.assertEqual(client.publish(b"t" * length, b"", 0, qos), status.TOO_BIG)
+                self.assertEqual(client.publish(b"t" * length, b"", qos), status.TOO_BIG)
         with self.assertRaises(ValueError):
             encode_connect(b"x" * 65_536)
         with self.assertRaises(ValueError):
@@ -235,7 +235,7 @@ class TestPublish(unittest.TestCase):
         topic = b"\xef\xbb\xbfa"
         bench, told = connected(), []
         bench.session.on_message = lambda m: told.append(bytes(m.buffer[2 : 2 + m.topic_length]))
-        bench.client.publish(topic, b"x", 1, qos=0)
+        bench.client.publish(topic, b"x", qos=0)
         self.assertEqual(said(bench.poll(2))[0][1]["topic"], topic)
         bench.say(encode("PUBLISH", topic=topic, payload=b"x"))
         self.assertEqual(told, [topic])
@@ -306,7 +306,7 @@ class TestReceive(unittest.TestCase):
         for glued in (False, True):
             bench = connected("exactly once")
             for number in range(4):
-                bench.client.publish(TOPIC, b"%d" % number, 1, 2)
+                bench.client.publish(TOPIC, b"%d" % number, 2)
             bench.poll(10).stream.take()
             order = [1, 2, 3, 4] if glued else [2, 1, 4, 3]
             data = [encode("PUBREC", packet_id=n) for n in order]
@@ -322,7 +322,7 @@ class TestReceive(unittest.TestCase):
         """
         bench = connected("exactly once")
         for number in range(4):
-            bench.client.publish(TOPIC, b"%d" % number, 1, 2)
+            bench.client.publish(TOPIC, b"%d" % number, 2)
         bench.poll(10).stream.take()
         bench.say(b"".join([encode("PUBREC", packet_id=n) for n in (2, 1, 4, 3)]), 20)
         self.assertEqual([fields["packet_id"] for _, fields in said(bench)], [1, 2, 3, 4])
@@ -344,7 +344,7 @@ class TestSend(unittest.TestCase):
     def test_redelivery_keeps_identifier_order_and_kind_over_drops_and_resets(self):
         bench = connected("exactly once")
         for number, qos in enumerate((1, 2, 1, 2, 2)):
-            bench.client.publish(TOPIC, b"%d" % number, 1, qos)
+            bench.client.publish(TOPIC, b"%d" % number, qos)
         bench.poll(12).say(encode("PUBREC", packet_id=4)).say(puback(3))
         expected = [("PUBLISH", 1), ("PUBLISH", 2), ("PUBREL", 4), ("PUBLISH", 5)]
         bench.drop()
@@ -362,7 +362,7 @@ class TestSend(unittest.TestCase):
 
     def test_qos_2_after_pubrel_the_message_is_never_published_again(self):
         bench = connected("exactly once")
-        bench.client.publish(TOPIC, b"x", 1, 2)
+        bench.client.publish(TOPIC, b"x", 2)
         bench.poll(4).say(encode("PUBREC", packet_id=1))
         for _ in range(3):
             bench.drop()
@@ -372,7 +372,7 @@ class TestSend(unittest.TestCase):
     def test_identifier_in_use_is_not_given_out_again_until_its_exchange_is_over(self):
         bench = connected("exactly once")
         for _ in range(16):
-            bench.client.publish(TOPIC, b"x", 1, 2)
+            bench.client.publish(TOPIC, b"x", 2)
         bench.poll(40)
         bench.session.subscribe(b"a", 1)
         bench.publish(b"more")

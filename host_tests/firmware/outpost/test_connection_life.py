@@ -447,7 +447,7 @@ class TestFaultsOfTheServerAndThePort(unittest.TestCase):
     def test_nor_is_pubrec(self):
         bench = Bench("exactly once").connect()
         bench.stream.write = lambda buf, offset, length: None
-        self.assertEqual(bench.client.publish(b"t", b"two", 3, 2), status.OK)
+        self.assertEqual(bench.client.publish(b"t", b"two", 2), status.OK)
         bench.poll(3).say(b"\x50\x02\x00\x01")
         self.assertEqual((bench.session.ignored, bench.session._released), (1, 0))
 
@@ -458,7 +458,7 @@ class TestFaultsOfTheServerAndThePort(unittest.TestCase):
         bench.stream.write = lambda buf, offset, length: None
         bench.publish(b"second").poll(3).say(puback(1))
         self.assertEqual((bench.session.acknowledged, bench.session.ignored), (1, 0))
-        bench.client.publish(b"t", b"", 0, 0)
+        bench.client.publish(b"t", b"", 0)
         bench.stream.write = write
         self.assertEqual(len(bench.sent()), 1)
 
@@ -466,7 +466,7 @@ class TestFaultsOfTheServerAndThePort(unittest.TestCase):
         bench = Bench().connect().publish(b"first")
         bench.sent()
         bench.stream.write = lambda buf, offset, length: None
-        self.assertEqual(bench.client.publish(b"t", b"zero", 4, 0), status.OK)
+        self.assertEqual(bench.client.publish(b"t", b"zero", 0), status.OK)
         bench.poll(3).say(puback(1))
         self.assertTrue(bench.client.is_drained())
 

@@ -146,7 +146,7 @@ class TestDefectsOfOthers(unittest.TestCase):
         bench.session.subscribe(b"c/#", 2)
         bench.poll(3).say(encode("SUBACK", packet_id=32768, codes=[2]))
         for qos in (0, 1, 2):
-            bench.client.publish(TOPIC, bytes(200), 200, qos)
+            bench.client.publish(TOPIC, bytes(200), qos)
             bench.poll(3)
         bench.say(puback(1) + encode("PUBREC", packet_id=2), 8)
         for qos in (1, 2):
@@ -199,7 +199,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
         bench.session.on_acknowledged = told.append
         stored, result = 0, status.OK
         while result == status.OK:  # no PUBACK ever comes
-            result = bench.client.publish(TOPIC, bytes(100), 100)
+            result = bench.client.publish(TOPIC, bytes(100))
             stored += result == status.OK
             bench.poll()
         self.assertEqual((result, bench.outbox.refused, told), (status.FULL, 1, []))
@@ -265,7 +265,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
         bench, sizes = Bench(blocks=4), []
         stored = 0
         for _ in range(7 * 60):
-            stored += bench.client.publish(TOPIC, bytes(64), 64) == status.OK
+            stored += bench.client.publish(TOPIC, bytes(64)) == status.OK
             bench.now_ms += 60_000
             bench.client.poll(bench.now_ms)
             sizes.append(
@@ -287,9 +287,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
         bench = Bench(blocks=8, outbox_class=NewestPerTopic)
         for number in range(300):
             topic = b"rare" if number == 7 else b"often"
-            self.assertEqual(
-                bench.client.publish(topic, b"%04d" % number + bytes(96), 100), status.OK
-            )
+            self.assertEqual(bench.client.publish(topic, b"%04d" % number + bytes(96)), status.OK)
         bench.poll(2).stream.take()
         bench.stream.say(encode("CONNACK"))
         seen = {}
@@ -403,7 +401,7 @@ class TestWhatUsersAskFor(unittest.TestCase):
         """MiniMQTT PR#231"""
         for room in (1, 2, 3, 7, 50):
             bench = Bench(room=room).connect().publish(b"x" * 100)
-            bench.client.publish(TOPIC, b"y", 1, qos=0)
+            bench.client.publish(TOPIC, b"y", qos=0)
             heard = decode_all(bench.poll(400).stream.take())
             self.assertEqual([fields["payload"] for _, fields in heard], [b"y", b"x" * 100])
 
@@ -472,7 +470,7 @@ class TestNextInLine(unittest.TestCase):
         """umqtt.robust2#1"""
         outbox = RamOutbox(4, 64)
         client = Client(None, Session(outbox, b"d"))
-        results = [client.publish(b"t", b"x", 1) for _ in range(6)]
+        results = [client.publish(b"t", b"x") for _ in range(6)]
         self.assertEqual((results, outbox.refused), ([status.OK] * 4 + [status.FULL] * 2, 2))
 
     def test_every_stream_is_closed_before_the_next_is_opened(self):

@@ -29,7 +29,7 @@ def bench():
 
 def put(one, *payloads):
     for payload in payloads:
-        assert one.client.publish(TOPIC, payload, len(payload), 2) == 0
+        assert one.client.publish(TOPIC, payload, 2) == 0
     return one
 
 
@@ -79,7 +79,7 @@ class TestOut(unittest.TestCase):
 
     def test_what_does_not_fit_the_exchange_only_counts(self):
         one = put(bench(), b"two")
-        one.client.publish(TOPIC, b"one", 3)
+        one.client.publish(TOPIC, b"one")
         one.poll(6)
         one.stream.take()
         for first, packet_id in ((0x40, 1), (0x70, 1), (0x50, 2), (0x70, 2), (0x50, 9), (0x70, 0)):
@@ -113,7 +113,7 @@ class TestOut(unittest.TestCase):
             one, server = Bench("exactly once", blocks=blocks, keep_alive_s=0), Server()
             server.to_send = []
             published = 0
-            while one.client.publish(TOPIC, bytes(size), size, 2) == 0:
+            while one.client.publish(TOPIC, bytes(size), 2) == 0:
                 published += 1
             for _ in range(20_000):
                 one.poll()
@@ -356,7 +356,7 @@ class Trial:
     def publish(self):
         if len(self.published) < self.READINGS and random.getrandbits(3) == 0:
             payload = b"reading %d" % len(self.published)
-            if self.bench.client.publish(TOPIC, payload, len(payload), 2) == 0:
+            if self.bench.client.publish(TOPIC, payload, 2) == 0:
                 self.published.append(payload)
 
     def cut(self, before):

@@ -32,7 +32,7 @@ def bench(**options):
 def put(one, *messages):
     """messages: (QoS, payload)."""
     for qos, payload in messages:
-        assert one.client.publish(TOPIC, payload, len(payload), qos) == 0
+        assert one.client.publish(TOPIC, payload, qos) == 0
     return one
 
 
@@ -339,7 +339,7 @@ class TestWindow(unittest.TestCase):
         for retain in (False, True):
             one = put(bench(), (2, b"0")).poll(6)
             one.stream.room = 0
-            self.assertEqual(one.client.publish(TOPIC, b"x", 1, 0, retain), status.OK)
+            self.assertEqual(one.client.publish(TOPIC, b"x", 0, retain), status.OK)
             one.say(acknowledgement(PUBREC, 1))
             self.assertEqual((one.session._released, one.session.ignored), (1, 0), retain)
 

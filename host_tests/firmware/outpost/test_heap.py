@@ -41,7 +41,7 @@ class Loop:
 
     def turn(self):
         """One QoS 1 publish, stored, sent, acknowledged."""
-        return self.client.publish(TOPIC, PAYLOAD, 64) == 0 and self.acknowledge()
+        return self.client.publish(TOPIC, PAYLOAD) == 0 and self.acknowledge()
 
     def acknowledge(self):
         """The newest message, once it was sent."""
@@ -193,7 +193,7 @@ class TestHeap(unittest.TestCase):
         loop = Loop("broker")
 
         def turn():
-            status = loop.client.publish(TOPIC, PAYLOAD, 64, 0)
+            status = loop.client.publish(TOPIC, PAYLOAD, 0)
             loop.poll()
             sent = loop.stream.length
             loop.stream.length = 0
@@ -211,7 +211,7 @@ class TestHeap(unittest.TestCase):
         ack = bytearray(b"\x40\x02\x00\x00")
 
         def turn():
-            status = client.publish(TOPIC, PAYLOAD, 64)
+            status = client.publish(TOPIC, PAYLOAD)
             client.poll(3)
             packet_id = 1 + (client.session.next_send - 1) % 65535
             ack[2] = packet_id >> 8
@@ -227,7 +227,7 @@ class TestHeap(unittest.TestCase):
         loop = Loop("exactly once")
 
         def turn():
-            if loop.client.publish(TOPIC, PAYLOAD, 64, 2) != 0:
+            if loop.client.publish(TOPIC, PAYLOAD, 2) != 0:
                 return False
             loop.poll()
             loop.answer(0x50)
@@ -284,7 +284,7 @@ class TestHeap(unittest.TestCase):
         loop.stream.room = 30
 
         def turn():
-            loop.client.publish(TOPIC, PAYLOAD, 64)
+            loop.client.publish(TOPIC, PAYLOAD)
             for _ in range(5):
                 loop.poll()
             packet_id = 1 + (loop.session.next_send - 1) % 65535

@@ -30,7 +30,7 @@ def backlog(client, size, count=40):
     """Packets of `size` bytes each, QoS 1, as far as the outbox takes them."""
     payload = bytes(size - 1 - PUBLISH_OVERHEAD + (size < 130) + 1)
     for _ in range(count):
-        client.publish(b"t", payload, len(payload))
+        client.publish(b"t", payload)
 
 
 class World:
@@ -112,7 +112,7 @@ def publisher_of_qos_0(size, bound):
     world = World(bound=bound, keep_alive_s=200).connect().silent()
     payload = bytes(size - 1 - PUBLISH_OVERHEAD + 3)
     for _ in range(60):
-        world.client.publish(b"t", payload, len(payload), 0)
+        world.client.publish(b"t", payload, 0)
         world.run(1)
     return world
 
@@ -193,9 +193,7 @@ class TestWorkingPath(unittest.TestCase):
         world = World(keep_alive_s=0).connect()
         for number in range(50):
             payload = b"%03d" % number + bytes(300)
-            world.run(
-                1, lambda payload=payload: world.client.publish(b"t", payload, len(payload), 0) == 0
-            )
+            world.run(1, lambda payload=payload: world.client.publish(b"t", payload, 0) == 0)
         world.run(1)
         self.assertEqual(
             [payload[:3] for payload in world.stack.broker.payloads],
@@ -210,26 +208,26 @@ class TestWorkingPath(unittest.TestCase):
         proof.
         """
         world = World(outbox=RamOutbox(4, 2900), keep_alive_s=0).connect()
-        world.client.publish(b"t", b"small", 5, 0)
+        world.client.publish(b"t", b"small", 0)
         world.run(1)
         for _ in range(3):
-            world.client.publish(b"t", bytes(2800), 2800)
+            world.client.publish(b"t", bytes(2800))
         world.run(5, world.client.is_drained)
         self.assertTrue(world.client.is_drained())
 
     def test_one_message_longer_than_the_bound_goes_through(self):
         world = World(outbox=RamOutbox(4, 6000), keep_alive_s=0).connect()
-        world.client.publish(b"t", b"small", 5, 0)
-        world.client.publish(b"t", bytes(5000), 5000)
+        world.client.publish(b"t", b"small", 0)
+        world.client.publish(b"t", bytes(5000))
         world.run(5, world.client.is_drained)
         self.assertTrue(world.client.is_drained())
 
     def test_an_idle_connection_asks_for_no_proof(self):
         world = World(outbox=RamOutbox(4, 6000), keep_alive_s=0).connect()
-        world.client.publish(b"t", b"small", 5, 0)
+        world.client.publish(b"t", b"small", 0)
         world.run(60)
         self.assertEqual(world.stack.broker.came[PINGREQ], 1)
-        world.client.publish(b"t", b"small", 5)
+        world.client.publish(b"t", b"small")
         world.run(60)
         self.assertEqual(world.stack.broker.came[PINGREQ], 1)
 
@@ -259,7 +257,7 @@ class TestWorkingPath(unittest.TestCase):
             world = World(ExactlyOnceSession, flash_outbox(NotedOutbox, 512)).connect()
             payload = bytes(size)
             for _ in range(40):
-                self.assertEqual(world.client.publish(b"t", payload, size, 2), 0)
+                self.assertEqual(world.client.publish(b"t", payload, 2, length=size), 0)
             world.stack.broker.to_say = inbound(20, 2)
             world.run(30, world.client.is_drained)
             self.assertTrue(world.client.is_drained(), size)

@@ -134,8 +134,10 @@ class TestLimits(unittest.TestCase):
         most = 100 - 2 - 2 - len(TOPIC) - 2 - 3
         for qos in (1, 0):
             most += 2 * (not qos)  # no identifier
-            self.assertEqual(bench.client.publish(TOPIC, bytes(99), most + 1, qos), status.TOO_BIG)
-            self.assertEqual(bench.client.publish(TOPIC, bytes(99), most, qos), status.OK)
+            self.assertEqual(
+                bench.client.publish(TOPIC, bytes(99), qos, length=most + 1), status.TOO_BIG
+            )
+            self.assertEqual(bench.client.publish(TOPIC, bytes(99), qos, length=most), status.OK)
             bench.poll(4)
             self.assertEqual(len(bench.stream.take()), 100)
 
@@ -150,10 +152,10 @@ class TestLimits(unittest.TestCase):
                     aliases=(TOPIC,), publish_properties=given,
                 )  # fmt: skip
                 most = size - 3 - 2 - len(TOPIC) - 2 * qos - 1 - more
-                self.assertEqual(bench.client.publish(TOPIC, bytes(250), most + 1, qos), -2)
+                self.assertEqual(bench.client.publish(TOPIC, bytes(250), qos, length=most + 1), -2)
                 found = []
                 for length in (most, most - 4, most - 4, most):
-                    self.assertEqual(bench.client.publish(TOPIC, bytes(250), length, qos), 0)
+                    self.assertEqual(bench.client.publish(TOPIC, bytes(250), qos, length=length), 0)
                     bench.poll(4)
                     data = bench.stream.take()
                     found.append((len(data), TOPIC in data, b"\x23\x00\x01" in data))
@@ -166,21 +168,21 @@ class TestLimits(unittest.TestCase):
 
     def test_qos_0_keeps_to_the_bound_of_what_is_in_flight(self):
         bench = connected(in_flight_bytes=300)
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 0), status.OK)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 0), status.OK)
         bench.poll()
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 0), status.BUSY)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 0), status.BUSY)
 
     def test_maximum_qos_and_retain(self):
         """[MQTT-3.2.2-11, -14]: refused with a status, never on the wire."""
         bench = connected(b"\x24\x00\x25\x00")
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1), status.BAD_QOS)
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 0, True), status.BAD_RETAIN)
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 0), status.OK)
+        self.assertEqual(bench.client.publish(TOPIC, b"x"), status.BAD_QOS)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 0, True), status.BAD_RETAIN)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 0), status.OK)
         bench = connected(b"\x25\x00")
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 1, True), status.BAD_RETAIN)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, True), status.BAD_RETAIN)
         bench = connected(b"\x24\x01", mode="exactly once")
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 2), status.BAD_QOS)
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 1), status.OK)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 2), status.BAD_QOS)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 1), status.OK)
 
     def test_what_was_stored_before_is_set_aside_and_the_next_goes(self):
         bench = Bench5()
@@ -198,11 +200,11 @@ class TestLimits(unittest.TestCase):
             (b"\x24\x01", "exactly once", 2, False),
         ):
             bench = Bench5(mode, options={"in_flight_bytes": 600})
-            self.assertEqual(bench.client.publish(TOPIC, bytes(90), 90, qos, retain), status.OK)
+            self.assertEqual(bench.client.publish(TOPIC, bytes(90), qos, retain), status.OK)
             bench.connect(connack(limit))
             self.assertEqual(self.published(bench, 400), [])
             self.assertEqual(bench.outbox.aside, 1)
-            self.assertEqual(bench.client.publish(TOPIC, b"x", 1), status.OK)
+            self.assertEqual(bench.client.publish(TOPIC, b"x"), status.OK)
             self.assertEqual(self.published(bench, 1), [b"x"])
             bench.drop()
             bench.connect(connack())
@@ -267,7 +269,7 @@ class TestLimits(unittest.TestCase):
         bench.drop()
         bench.connect(connack())
         self.assertEqual((bench.session.window, bench.session.keep_alive_s), (16, 60))
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 1, True), status.OK)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, True), status.OK)
 
 
 class TestPublish(unittest.TestCase):
@@ -279,7 +281,7 @@ class TestPublish(unittest.TestCase):
         constant = b"\x03\x00\x04json\x26\x00\x01k\x00\x01v"
         for mode in MODES:
             bench = connected(mode=mode, publish_properties=((0x03, b"json"), (0x26, (b"k", b"v"))))
-            self.assertEqual(bench.client.publish(TOPIC, b"zero", 4, 0), 0)
+            self.assertEqual(bench.client.publish(TOPIC, b"zero", 0), 0)
             self.assertEqual(sent(bench), [(TOPIC, 0, constant, b"zero")])
             bench.publish(b"one")
             self.assertEqual(sent(bench), [(TOPIC, 1, constant, b"one")])
@@ -298,7 +300,7 @@ class TestPublish(unittest.TestCase):
         """[MQTT-3.3.2-6, -7, -8, 3.2.2-17, -18]"""
         bench = connected(b"\x22\x00\x01", aliases=(TOPIC, b"other"))
         bench.publish(b"1", b"2")
-        self.assertEqual(bench.client.publish(b"other", b"3", 1), 0)
+        self.assertEqual(bench.client.publish(b"other", b"3"), 0)
         found = [one[:1] + one[2:] for one in sent(bench)]
         alias = b"\x23\x00\x01"
         self.assertEqual(found, [(TOPIC, alias, b"1"), (b"", alias, b"2"), (b"other", b"", b"3")])
@@ -396,7 +398,7 @@ class TestReasonCodes(unittest.TestCase):
     def test_nor_by_what_this_server_does_not_take(self):
         """It was withdrawn after it, and there is no room to set it aside: it never went out."""
         bench = Bench5("broker").publish(b"1")
-        self.assertEqual(bench.client.publish(TOPIC, bytes(90), 90), status.OK)
+        self.assertEqual(bench.client.publish(TOPIC, bytes(90)), status.OK)
         bench.outbox.shelf().put = lambda seq, mark: status.FULL
         bench.connect(connack(b"\x27\x00\x00\x00\x40"))
         self.assertEqual(with_dup(bench), [(b"1", False)])
@@ -465,8 +467,8 @@ class TestReasonCodes(unittest.TestCase):
 
     def test_exactly_once_refused_by_pubrec(self):
         bench = connected(mode="exactly once")
-        self.assertEqual(bench.client.publish(TOPIC, b"bad", 3, 2), 0)
-        self.assertEqual(bench.client.publish(TOPIC, b"good", 4, 2), 0)
+        self.assertEqual(bench.client.publish(TOPIC, b"bad", 2), 0)
+        self.assertEqual(bench.client.publish(TOPIC, b"good", 2), 0)
         sent(bench)
         bench.say(ack(0x50, 1, 0x99)).say(ack(0x50, 2, 0x10))
         self.assertEqual(split(bench.stream.take()), [(0x62, b"\x00\x02")])

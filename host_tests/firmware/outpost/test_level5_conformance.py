@@ -90,7 +90,7 @@ class TestConnect(unittest.TestCase):
     def test_it_is_the_first_packet_and_the_only_one_of_its_kind(self):
         bench = Bench5().publish(b"a")
         bench.session.subscribe(b"c")
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, qos=0), status.OFFLINE)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", qos=0), status.OFFLINE)
         bench.poll(900)
         self.assertEqual(kinds(bench), [0x10], "and nothing before CONNACK")
         bench = next_connection(bench)
@@ -140,7 +140,7 @@ class TestConnect(unittest.TestCase):
 
     def test_session_is_kept_over_a_disconnect_and_a_reset(self):
         bench = connected(mode="exactly once").publish(b"one")
-        bench.client.publish(TOPIC, b"two", 3, 2)
+        bench.client.publish(TOPIC, b"two", 2)
         sent(bench)
         bench.say(ack(0x50, 2)).say(message(2, 9))
         bench.client.close()
@@ -207,7 +207,7 @@ class TestKeepAlive(unittest.TestCase):
 class TestPublish(unittest.TestCase):
     def test_qos_0_has_no_identifier_and_no_dup_and_is_not_sent_again(self):
         bench = connected()
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 0), 0)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 0), 0)
         self.assertEqual(sent(bench), [(TOPIC, 0, b"", b"x")])
         bench.drop()
         next_connection(bench)
@@ -219,30 +219,30 @@ class TestPublish(unittest.TestCase):
 
     def test_dup_tells_of_a_repeated_packet_alone(self):
         bench = connected(mode="exactly once")
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 1), 0)
-        self.assertEqual(bench.client.publish(TOPIC, b"y", 1, 2), 0)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 1), 0)
+        self.assertEqual(bench.client.publish(TOPIC, b"y", 2), 0)
         self.assertEqual(self.first_bytes(bench), [0x32, 0x34])
         bench.drop()
         self.assertEqual([first for first, _ in reconnected(bench)], [0x3A, 0x3C])
 
     def test_qos_3_is_neither_sent_nor_taken(self):
         bench = connected(mode="exactly once")
-        self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 3), status.BAD_QOS)
+        self.assertEqual(bench.client.publish(TOPIC, b"x", 3), status.BAD_QOS)
         bench.say(message(3))
         self.assertEqual(bench.stream.take(), b"\xe0\x01\x81")
 
     def test_topics_that_no_server_may_see_are_refused(self):
         bench = connected(aliases=(TOPIC,))
         for topic in (b"", b"a/+", b"#", b"a\x00", b"\xff", b"\xed\xa0\x80"):
-            self.assertEqual(bench.client.publish(topic, b"x", 1), status.BAD_TOPIC)
-            self.assertEqual(bench.client.publish(topic, b"x", 1, 0), status.BAD_TOPIC)
-        self.assertEqual(bench.client.publish(b"t" * 70_000, b"x", 1), status.TOO_BIG)
+            self.assertEqual(bench.client.publish(topic, b"x"), status.BAD_TOPIC)
+            self.assertEqual(bench.client.publish(topic, b"x", 0), status.BAD_TOPIC)
+        self.assertEqual(bench.client.publish(b"t" * 70_000, b"x"), status.TOO_BIG)
         self.assertEqual(sent(bench), [])
 
     def test_byte_order_mark_is_kept_both_ways(self):
         topic = b"\xef\xbb\xbfa"
         bench, told = connected(), []
-        self.assertEqual(bench.client.publish(topic, b"x", 1), 0)
+        self.assertEqual(bench.client.publish(topic, b"x"), 0)
         self.assertEqual(sent(bench)[0][0], topic)
         bench.session.on_message = lambda one: told.append(
             bytes(one.buffer[2 : 2 + one.topic_length])
@@ -273,7 +273,7 @@ class TestPublish(unittest.TestCase):
     def test_identifier_in_use_is_not_given_out_again_until_its_exchange_is_over(self):
         bench = connected(mode="exactly once")
         for _ in range(16):
-            self.assertEqual(bench.client.publish(TOPIC, b"x", 1, 2), 0)
+            self.assertEqual(bench.client.publish(TOPIC, b"x", 2), 0)
         used = [one[1] for one in sent(bench, 40)]
         bench.session.subscribe(b"a", 1)
         bench.publish(b"more")
@@ -334,7 +334,7 @@ class TestReceive(unittest.TestCase):
         for glued in (False, True):
             bench = connected(mode="exactly once")
             for number in range(4):
-                bench.client.publish(TOPIC, b"%d" % number, 1, 2)
+                bench.client.publish(TOPIC, b"%d" % number, 2)
             sent(bench, 10)
             order = [1, 2, 3, 4] if glued else [2, 1, 4, 3]
             data = [ack(0x50, one) for one in order]
@@ -371,7 +371,7 @@ class TestSend(unittest.TestCase):
         """[MQTT-4.4.0-1, 4.6.0-1, 4.3.3-5]"""
         bench = connected(mode="exactly once")
         for number, qos in enumerate((1, 2, 1, 2, 2)):
-            self.assertEqual(bench.client.publish(TOPIC, b"%d" % number, 1, qos), 0)
+            self.assertEqual(bench.client.publish(TOPIC, b"%d" % number, qos), 0)
         sent(bench, 12)
         bench.say(ack(0x50, 4)).say(ack(0x40, 3))
         for reset in (False, True, True):
@@ -389,7 +389,7 @@ class TestSend(unittest.TestCase):
 
     def test_after_pubrel_the_message_is_never_published_again(self):
         bench = connected(mode="exactly once")
-        bench.client.publish(TOPIC, b"x", 1, 2)
+        bench.client.publish(TOPIC, b"x", 2)
         sent(bench)
         bench.say(ack(0x50, 1))
         for _ in range(3):

@@ -49,7 +49,7 @@ class TestExpiry(unittest.TestCase):
         bench.publish(b"old")
         waited(bench, 5)
         self.assertEqual(after(bench), [(95, b"old")])
-        self.assertEqual(bench.client.publish(TOPIC, b"now", 3, qos=0), status.OK)
+        self.assertEqual(bench.client.publish(TOPIC, b"now", qos=0), status.OK)
         self.assertEqual([expiry_of(one[2]) for one in sent(bench)], [100])
 
     def test_one_that_was_set_aside_goes_with_all_of_it(self):
@@ -104,10 +104,10 @@ class TestExpiry(unittest.TestCase):
     def test_what_may_have_been_sent_never_expires(self):
         """[MQTT-4.3.3-7], and so with QoS 1; QoS 2 goes with a second at least."""
         bench = connected(mode="exactly once", expiry_s=5).publish(b"1")
-        bench.client.publish(TOPIC, b"2", 1, 2)
+        bench.client.publish(TOPIC, b"2", 2)
         self.assertEqual(len(sent(bench)), 2)
         bench.drop()
-        bench.client.publish(TOPIC, b"3", 1, 2)
+        bench.client.publish(TOPIC, b"3", 2)
         waited(bench, 60)
         links = bench.links
         while bench.links == links:

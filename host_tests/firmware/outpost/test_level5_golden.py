@@ -59,7 +59,7 @@ def ready(kind):
         return bench
     bench = connected(mode="broker" if kind == "PUBACK" else "exactly once")
     if kind in ("PUBACK", "PUBREC", "PUBCOMP"):
-        bench.client.publish(TOPIC, b"x", 1, 1 if kind == "PUBACK" else 2)
+        bench.client.publish(TOPIC, b"x", 1 if kind == "PUBACK" else 2)
         sent(bench)
     if kind == "PUBCOMP":
         bench.say(b"\x50\x02\x00\x01")
@@ -266,7 +266,7 @@ class TestSent(unittest.TestCase):
 
     def test_answers_ping_and_disconnect(self):
         bench = connected(mode="exactly once")
-        bench.client.publish(TOPIC, b"x", 1, 2)
+        bench.client.publish(TOPIC, b"x", 2)
         sent(bench)
         for came, wanted in (
             (b"\x32\x07\x00\x01a\x00\x07\x00x", b"\x40\x02\x00\x07"),

@@ -53,7 +53,7 @@ class Loop5:
 
     def turn(self):
         """PUBLISH with properties; PUBACK with reason code 0x10."""
-        self.client.publish(TOPIC, PAYLOAD, 64)
+        self.client.publish(TOPIC, PAYLOAD)
         self.poll()
         self.answer(0x40)
 
@@ -62,7 +62,7 @@ class Loop5:
         return outbox.next_seq - outbox.oldest_seq
 
     def turn_2(self):
-        self.client.publish(TOPIC, PAYLOAD, 64, 2)
+        self.client.publish(TOPIC, PAYLOAD, 2)
         self.poll()
         self.ack[4] = 0x10
         self.answer(0x50)
@@ -70,16 +70,16 @@ class Loop5:
         self.answer(0x70)
 
     def turn_0(self):
-        self.client.publish(TOPIC, PAYLOAD, 64, 0)
+        self.client.publish(TOPIC, PAYLOAD, 0)
         self.poll()
         self.stream.length = 0
 
     def too_long(self):
-        self.seen += self.client.publish(TOPIC, LONG, 256)
+        self.seen += self.client.publish(TOPIC, LONG, length=256)
 
     def busy(self):
         """Refused for now, and sent again after the pause."""
-        self.client.publish(TOPIC, PAYLOAD, 64)
+        self.client.publish(TOPIC, PAYLOAD)
         self.poll()
         self.ack[4] = 0x97
         self.answer(0x40)

@@ -39,7 +39,7 @@ class Publisher:
     def __init__(self, outbox):
         self.session, self.outbox = self, outbox
 
-    def publish(self, topic, payload, length):
+    def publish(self, topic, payload, qos=1, retain=False, length=None):
         return self.outbox.append(topic, payload, length)
 
 

@@ -235,7 +235,7 @@ class TestDriverErrors(unittest.TestCase):
             bench = Bench("broker", flash=flash).connect()
             for turn in range(200):
                 flash.raises = (kind,) if turn % 3 else ()
-                bench.client.publish(b"t", bytes(300), 300)
+                bench.client.publish(b"t", bytes(300))
                 bench.poll(2)
             self.assertEqual((bench.client.last_error, bench.client.failures), (0, 0), kind)
 

@@ -118,7 +118,7 @@ class TestFullShelf(unittest.TestCase):
         for kind in (Outbox, NotedOutbox):
             world = World(outbox=on_flash(kind, 4), rejects=is_bad)
             payload = b"bad" + bytes(300)
-            while world.client.publish(b"t", payload, len(payload)) == status.OK:
+            while world.client.publish(b"t", payload) == status.OK:
                 payload = b"good" + bytes(300)
             world.run(900, world.client.is_drained)
             held = world.outbox.next_seq - 1
@@ -175,7 +175,7 @@ class TestSilence(unittest.TestCase):
         accepted = 0
         for _ in range(60):
             world.run(60)
-            accepted += world.client.publish(b"t", b"0", 1, 0) == status.OK
+            accepted += world.client.publish(b"t", b"0", 0) == status.OK
         self.assertTrue(accepted > 20, accepted)
 
 
@@ -258,7 +258,7 @@ class TestClose(unittest.TestCase):
 
     def test_qos_0_then_close(self):
         bench = Bench().connect()
-        self.assertEqual(bench.client.publish(b"t", b"last", 4, 0), status.OK)
+        self.assertEqual(bench.client.publish(b"t", b"last", 0), status.OK)
         self.assertEqual(bench.client.close(), status.OK)
         self.assertEqual(bench.stream.take(), b"\x30\x07\x00\x01tlast\xe0\x00")
 
@@ -271,7 +271,7 @@ class TestClose(unittest.TestCase):
 
     def test_what_the_stream_does_not_take_is_told(self):
         bench = Bench().connect()
-        self.assertEqual(bench.client.publish(b"t", b"last", 4, 0), status.OK)
+        self.assertEqual(bench.client.publish(b"t", b"last", 0), status.OK)
         bench.stream.room = 0
         self.assertEqual(bench.client.close(), status.BUSY)
         self.assertTrue(bench.stream.closed)

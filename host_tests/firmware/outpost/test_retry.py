@@ -20,7 +20,7 @@ def set_aside(*payloads, kind=ExactlyOnceSession, qos=2):
     """A world in which they are on the shelf. From now on the server takes everything."""
     world = World(kind, on_flash(NotedOutbox), is_bad)
     for payload in payloads:
-        assert world.client.publish(b"t", payload, len(payload), qos) == status.OK
+        assert world.client.publish(b"t", payload, qos) == status.OK
     world.publish(b"ok")
 
     def is_done():

@@ -302,7 +302,7 @@ class TestCutAtEveryByte(unittest.TestCase):
     def test_pubrec_pubcomp_and_pubrel(self):
         for count, by_reset in self.each(puback(1)):
             bench = connected("exactly once")
-            bench.client.publish(TOPIC, b"kept", 4, 2)
+            bench.client.publish(TOPIC, b"kept", 2)
             bench.poll(4)
             self.cut(bench, encode("PUBREC", packet_id=1), count, by_reset)
             self.assertEqual(reconnected(bench).sent(), [(1, True, b"kept")])
@@ -502,7 +502,7 @@ class TestAcknowledgements(unittest.TestCase):
 
     def test_a_puback_for_a_qos_2_message_frees_nothing(self):
         bench = connected("exactly once")
-        bench.client.publish(TOPIC, b"x", 1, 2)
+        bench.client.publish(TOPIC, b"x", 2)
         bench.poll(4)
         bench.say(puback(1))
         self.assertEqual(
@@ -512,7 +512,7 @@ class TestAcknowledgements(unittest.TestCase):
 
     def test_repeated_pubrec_gets_pubrel_again_and_repeated_pubcomp_counts(self):
         bench = connected("exactly once")
-        bench.client.publish(TOPIC, b"x", 1, 2)
+        bench.client.publish(TOPIC, b"x", 2)
         bench.poll(4).stream.take()
         for _ in range(2):
             bench.say(encode("PUBREC", packet_id=1))
@@ -645,7 +645,7 @@ class TestSegments(unittest.TestCase):
         )
         bench.session.subscribe(b"a/b", 2)
         bench.publish(b"one")
-        bench.client.publish(TOPIC, b"two", 3, 2)
+        bench.client.publish(TOPIC, b"two", 2)
         bench.connect().poll(30).stream.take()
         data = (
             encode("SUBACK", packet_id=32768, codes=[2])
@@ -718,7 +718,7 @@ class TestOrdinaryServer(unittest.TestCase):
         bench.session.on_message = lambda m: told.append(m.first >> 1 & 3)
         bench.session.subscribe(b"c/#", 2)
         for qos in (1, 2, 1, 2):
-            bench.client.publish(TOPIC, b"x", 1, qos)
+            bench.client.publish(TOPIC, b"x", qos)
         heard = []
         for turn in range(200):
             bench.poll()

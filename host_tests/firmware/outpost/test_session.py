@@ -60,7 +60,7 @@ def connected(kind=Session, **options):
 
 def publish(one, count):
     for _ in range(count):
-        assert one.publish(b"t", b"", 0) == status.OK
+        assert one.publish(b"t", b"") == status.OK
 
 
 def sent(one):
@@ -217,7 +217,7 @@ class TestPublish(unittest.TestCase):
         ):  # fmt: skip
             for kind in (bytes, bytearray):
                 for qos in (0, 1):
-                    self.assertEqual(one.publish(kind(topic), b"", 0, qos), status.BAD_TOPIC, topic)
+                    self.assertEqual(one.publish(kind(topic), b"", qos), status.BAD_TOPIC, topic)
         self.assertEqual((one.outbox.next_seq, written(one)), (0, b""))
         for topic in (
             "gr\u00fcn/21\u00b0C".encode(),
@@ -228,7 +228,7 @@ class TestPublish(unittest.TestCase):
             b" ",
         ):
             for kind in (bytes, bytearray):
-                self.assertEqual(one.publish(kind(topic), b"", 0), status.OK, topic)
+                self.assertEqual(one.publish(kind(topic), b""), status.OK, topic)
 
     def test_a_length_that_the_payload_does_not_have_is_refused(self):
         """C10: it would store, and send, what lies beside the payload in memory."""
@@ -237,18 +237,42 @@ class TestPublish(unittest.TestCase):
             (b"abc", 4), (bytearray(b"abc"), 300), (b"", 1), (b"abc", -1), (memoryview(b"abc"), 4),
         ):  # fmt: skip
             for qos in (0, 1):
-                self.assertEqual(one.publish(b"t", payload, length, qos), status.BAD_LENGTH)
+                self.assertEqual(one.publish(b"t", payload, qos, length=length), status.BAD_LENGTH)
         self.assertEqual((one.outbox.next_seq, written(one)), (0, b""))
         for length in range(4):
-            self.assertEqual(one.publish(b"t", memoryview(b"abc"), length), status.OK)
+            self.assertEqual(one.publish(b"t", memoryview(b"abc"), length=length), status.OK)
 
     def test_a_payload_of_characters_is_refused(self):
         """MicroPython would send as many of its bytes as it has characters."""
         one = make()
-        for qos in (0, 1):
-            with self.assertRaises(TypeError):
-                one.publish(b"t", "gr\u00fcn", 4, qos)
+        for topic, payload in ((b"t", "gr\u00fcn"), ("t", b"green")):
+            for qos in (0, 1):
+                with self.assertRaises(TypeError) as got:
+                    one.publish(topic, payload, qos)
+                self.assertIn("must be bytes: write text.encode()", str(got.exception))
         self.assertEqual(one.outbox.next_seq, 0)
+
+    def test_the_order_of_other_clients_is_told_and_not_guessed(self):
+        """umqtt.simple and mqtt_as have `retain` third, where this client has qos."""
+        one = connected()
+        self.assertEqual(one.publish(b"t", b"first"), status.OK)  # a known topic is checked as well
+        for qos in (True, False, "1", None, 1.0):
+            with self.assertRaises(TypeError) as got:
+                one.publish(b"t", b"x", qos)
+            self.assertIn("qos must be 0, 1 or 2, not " + repr(qos), str(got.exception))
+        for qos in (2, 3, -1):
+            self.assertEqual(one.publish(b"t", b"x", qos), status.BAD_QOS)
+        self.assertEqual(one.outbox.next_seq, 1)
+
+    def test_the_whole_payload_goes_out_unless_a_length_is_given(self):
+        for payload in (b"hello", bytearray(b"hello"), memoryview(b"hello")):
+            one = connected()
+            self.assertEqual(one.publish(b"t", payload), status.OK)
+            self.assertEqual(one.publish(b"t", payload, length=2), status.OK)
+            self.assertEqual(one.publish(b"t", payload, 1, True), status.OK)
+            self.assertEqual([one.outbox.load(seq) for seq in range(3)], [status.OK] * 3)
+            self.assertEqual(one.outbox.payload_length, 5)
+            self.assertEqual(one.outbox.flags, 0x50)
 
 
 class TestOptions(unittest.TestCase):

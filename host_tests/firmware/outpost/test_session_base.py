@@ -49,7 +49,7 @@ class TestPublish(unittest.TestCase):
             outbox.append = lambda *message, found=found, append=append: (
                 found.append(message[3]) or append(*message)
             )
-            self.assertEqual(make(outbox=outbox).publish(b"t", b"", 0, *options), status.OK)
+            self.assertEqual(make(outbox=outbox).publish(b"t", b"", *options), status.OK)
             self.assertEqual(found, [flags])
 
     def test_topics_of_one_byte(self):
@@ -58,7 +58,7 @@ class TestPublish(unittest.TestCase):
             is_sound = 0 < byte < 0x80 and bytes([byte]) not in (b"#", b"+")
             one.outbox.discard(one.outbox.oldest_seq)
             expected = status.OK if is_sound else status.BAD_TOPIC
-            self.assertEqual(one.publish(bytes([byte]), b"", 0), expected, byte)
+            self.assertEqual(one.publish(bytes([byte]), b""), expected, byte)
 
 
 class TestAcknowledgementsThatAreLate(unittest.TestCase):
@@ -117,7 +117,7 @@ class TestPacketsThatStall(unittest.TestCase):
 
     def test_a_message_in_pieces_awaits_no_answer(self):
         one = connected_at(0, keep_alive_s=0)
-        one.publish(b"t", b"", 0, 0)
+        one.publish(b"t", b"", 0)
         one.next_packet()
         self.assertTrue(one.part_written(1))
         one.out_end = 0

@@ -36,11 +36,11 @@ class TestBegin(unittest.TestCase):
         for qos, overhead in ((0, 5), (1, 7)):
             one = connected(outbox=RamOutbox(2, 1000))
             payload = bytes(range(250)) * 4
-            self.assertEqual(one.publish(b"t", payload, 999, qos), status.OK)
+            self.assertEqual(one.publish(b"t", payload, qos, length=999), status.OK)
             packet = written(one)
             self.assertEqual((len(packet), packet[-999:]), (1000 + overhead, payload[:999]))
             self.assertEqual(len(one.tx), 1009)
-            self.assertEqual(one.publish(b"t", payload, 1000, qos), status.TOO_BIG)
+            self.assertEqual(one.publish(b"t", payload, qos, length=1000), status.TOO_BIG)
 
     def test_what_a_power_cut_may_have_forgotten_goes_again_with_dup(self):
         """64 acknowledgements that were not saved, and 16 messages in flight."""
@@ -137,11 +137,11 @@ class TestPing(unittest.TestCase):
         written(one)
         one.receive(CONNACK, 0, 4)
         self.assertEqual(self.at(one, 0), PINGREQ)
-        one.publish(b"t", b"", 0, 0)
+        one.publish(b"t", b"", 0)
         self.assertEqual(self.at(one, 5000), b"\x30\x03\x00\x01t")
         self.assertEqual(self.at(one, 7484), b"")
         self.assertEqual(say(one, b"\xd0\x00"), status.OK)
-        one.publish(b"t", b"", 0, 0)
+        one.publish(b"t", b"", 0)
         self.assertEqual(self.at(one, 14_983), b"\x30\x03\x00\x01t")
         self.assertEqual(self.at(one, 14_999), PINGREQ)
 
@@ -193,7 +193,7 @@ class TestHalfWritten(unittest.TestCase):
             one = connected()
             publish(one, 1)
             self.assertEqual(numbers(one), [0])
-            self.assertEqual(one.publish(b"t", b"x", 1, 0, retain), status.OK)
+            self.assertEqual(one.publish(b"t", b"x", 0, retain), status.OK)
             one.receive(puback(0), 0, 4)
             self.assertEqual((one.told, one.ignored), ([0], 0))
 

@@ -162,6 +162,12 @@ class TestMessages(unittest.TestCase):
             ],
         )
 
+    def test_a_topic_of_characters_is_a_mistake_and_not_another_topic(self):
+        bench = Bench().connect()
+        with self.assertRaises(TypeError) as got:
+            bench.session.is_on("a/b")
+        self.assertIn("must be bytes: write text.encode()", str(got.exception))
+
     def test_a_handler_that_raises_does_not_acknowledge_where_that_was_chosen(self):
         bench = Bench(options={"unacknowledged": 1}).connect()
 
@@ -333,7 +339,7 @@ class TestFilters(unittest.TestCase):
         self.assertEqual(requests, 6)  # both twice, then each alone twice
         self.assertEqual([entry[2] for entry in bench.session.filters], [255, 255])
         self.assertEqual(bench.session.refused, 2)
-        self.assertEqual(bench.client.publish(b"t", b"x", 1), status.OK)
+        self.assertEqual(bench.client.publish(b"t", b"x"), status.OK)
         self.assertEqual(len(bench.sent()), 1)
         bench.session.subscribe(b"1", 0)
         self.assertEqual(answers(bench)[0], [(0x82, b"\x80\x00\x00\x011\x00")])

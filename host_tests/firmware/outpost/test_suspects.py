@@ -127,7 +127,7 @@ class World:
 
     def publish(self, *payloads, topic=b"t"):
         for payload in payloads:
-            assert self.client.publish(topic, payload, len(payload)) == status.OK
+            assert self.client.publish(topic, payload) == status.OK
         return self
 
     def payloads(self):
@@ -412,7 +412,7 @@ class Collector(World):
         for word in words:
             held, seq = self.outbox.oldest_seq, self.outbox.next_seq
             payload = b"%s %d %d" % (word, seq, held)
-            assert self.client.publish(b"t", payload, len(payload)) == status.OK
+            assert self.client.publish(b"t", payload) == status.OK
         return self
 
     def _take(self, first, body, packet):
@@ -515,7 +515,7 @@ class TestOnFlash(unittest.TestCase):
         outbox = on_flash(NotedOutbox)
         world = World(ExactlyOnceSession, outbox, is_bad)
         for payload in (b"1", b"bad", b"2"):
-            self.assertEqual(world.client.publish(b"t", payload, len(payload), 2), status.OK)
+            self.assertEqual(world.client.publish(b"t", payload, 2), status.OK)
         world.run(60, world.client.is_drained)
         self.assertEqual((world.shelf(), world.payloads()), ([b"bad"], [b"1", b"2"]))
         world.rejects = lambda *_: False
@@ -531,7 +531,7 @@ class TestOnFlash(unittest.TestCase):
         for outbox in (on_flash(NotedOutbox), NotedRam()):
             world = World(ExactlyOnceSession, outbox, is_bad)
             for payload in (b"bad1", b"bad2", b"ok"):
-                self.assertEqual(world.client.publish(b"t", payload, len(payload), 2), status.OK)
+                self.assertEqual(world.client.publish(b"t", payload, 2), status.OK)
             world.run(120, world.client.is_drained)
             self.assertEqual(world.shelf(), [b"bad1", b"bad2"])
             world.rejects = lambda *_: False
@@ -558,7 +558,7 @@ class TestOnFlash(unittest.TestCase):
         for answer in (None, b""):
             world = World(ExactlyOnceSession, on_flash(NotedOutbox), is_bad)
             for payload in (b"bad1", b"bad2"):
-                self.assertEqual(world.client.publish(b"t", payload, 4, 2), status.OK)
+                self.assertEqual(world.client.publish(b"t", payload, 2, length=4), status.OK)
             world.run(120, world.client.is_drained)
             world.rejects = lambda *_: False
             serve, releases = world._serve, []
@@ -590,7 +590,7 @@ class TestOnFlash(unittest.TestCase):
         outbox = on_flash(NotedOutbox)
         world = server.world(outbox, is_bad)
         for payload in (b"bad1", b"bad2", b"ok") if has_others else (b"bad1", b"ok"):
-            self.assertEqual(world.client.publish(b"t", payload, len(payload), 2), status.OK)
+            self.assertEqual(world.client.publish(b"t", payload, 2), status.OK)
         world.run(120, world.client.is_drained)
         world.run(10)
         world.rejects = lambda *_: False
@@ -610,7 +610,7 @@ class TestOnFlash(unittest.TestCase):
         server = KeptSession(4)
         outbox = on_flash(NotedOutbox)
         world = server.world(outbox, is_bad)
-        self.assertEqual(world.client.publish(b"t", b"bad", 3, 2), status.OK)
+        self.assertEqual(world.client.publish(b"t", b"bad", 2), status.OK)
         world.run(120, world.client.is_drained)
         world.rejects = lambda *_: False
         world.run(120, lambda: world.session.aside_id)
@@ -632,7 +632,7 @@ class TestOnFlash(unittest.TestCase):
             server = KeptSession(4)
             outbox = on_flash(NotedOutbox)
             world = server.world(outbox, is_bad)
-            self.assertEqual(world.client.publish(b"t", b"bad", 3, qos), status.OK)
+            self.assertEqual(world.client.publish(b"t", b"bad", qos), status.OK)
             world.run(120, world.client.is_drained)
             world.rejects = lambda *_: False
             shelf = outbox.shelf()
@@ -653,7 +653,7 @@ class TestOnFlash(unittest.TestCase):
         outbox = NotedOutbox(flash_in_ram(8, 256))
         assert outbox.format(STREAM, first_seq=4) == status.OK
         world = server.world(outbox, is_bad)
-        self.assertEqual(world.client.publish(b"t", b"bad", 3, 2), status.OK)
+        self.assertEqual(world.client.publish(b"t", b"bad", 2), status.OK)
         world.run(120, world.client.is_drained)
         world.rejects = lambda *_: False
         release = outbox.shelf().release
@@ -670,7 +670,7 @@ class TestOnFlash(unittest.TestCase):
         outbox.next_seq = outbox.oldest_seq = 4 + 65535  # as many as that
         outbox._open_sector()
         world = server.world(outbox, is_bad)
-        self.assertEqual(world.client.publish(b"t", b"bad", 3, 2), status.OK)
+        self.assertEqual(world.client.publish(b"t", b"bad", 2), status.OK)
         world.run(120, world.client.is_drained)
         world.rejects = lambda *_: False
         world.run(120, lambda: not outbox.aside)

@@ -15,11 +15,11 @@ def without_room(monkeypatch, answers):
     """The outbox has no room for the first `answers` tries to store one."""
     publish, left = Session.publish, [answers]
 
-    def refused(self, topic, payload, length, *options):
+    def refused(self, topic, payload, *options, length=None):
         if b'"cmd":' in payload[:length] and left[0]:
             left[0] -= 1
             return FULL
-        return publish(self, topic, payload, length, *options)
+        return publish(self, topic, payload, *options, length=length)
 
     monkeypatch.setattr(Session, "publish", refused)
 

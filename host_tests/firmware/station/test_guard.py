@@ -82,7 +82,7 @@ class Client:
     def __init__(self, outbox):
         self.outbox, self.session = outbox, self
 
-    def publish(self, topic, payload, length):
+    def publish(self, topic, payload, qos=1, retain=False, length=None):
         return self.outbox.append(topic, payload, length)
 
 

@@ -44,7 +44,7 @@ class Client:
         self.outbox, self.session, self.full = outbox, self, False
         self.takeovers = 0
 
-    def publish(self, topic, payload, length):
+    def publish(self, topic, payload, qos=1, retain=False, length=None):
         return -1 if self.full else self.outbox.append(topic, payload, length)
 
 

@@ -79,7 +79,7 @@ def at_most_once(client):
     for _ in range(TIMES):
         span("QoS 0")
         mem32[MARKER] = BEGIN
-        client.publish(TOPIC, PAYLOAD, 64, 0)
+        client.publish(TOPIC, PAYLOAD, 0)
         client.poll(7)
         mem32[MARKER] = END
 

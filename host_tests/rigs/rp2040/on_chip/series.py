@@ -130,7 +130,7 @@ def messages(client, peer, weather):
         pack.begin(client.session.outbox, weather.clock)
         for (name, unit, exponent), value in zip(COLUMNS, weather.values):
             pack.add(name, unit, value, exponent)
-        status = client.publish(TOPIC, pack.buffer, pack.end())
+        status = client.publish(TOPIC, pack.buffer, length=pack.end())
         mem32[MARKER] = END
         assert status == 0, status
         deliver("message", client, peer, now_ms)

@@ -83,7 +83,7 @@ def exchange(name, client, acknowledge):
         client.poll(now_ms)
         span(name + " publish")
         mem32[MARKER] = BEGIN
-        client.publish(TOPIC, PAYLOAD, 64)
+        client.publish(TOPIC, PAYLOAD)
         mem32[MARKER] = END
         span(name + " send")
         mem32[MARKER] = BEGIN

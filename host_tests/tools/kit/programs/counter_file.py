@@ -25,6 +25,6 @@ while True:
         with open("count.txt", "w") as file:
             file.write(str(count))
         text = b"%d" % count
-        client.publish(b"meter/count", text, len(text))
+        client.publish(b"meter/count", text)
     if not client.poll(now):
         time.sleep_ms(50)

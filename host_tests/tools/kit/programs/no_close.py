@@ -8,7 +8,7 @@ from station.settings import load
 
 board = Board().open(load("settings.json"))
 client = Client(board.link, Session(open_outbox(board), b"garden"), board.random_bits)
-client.publish(b"garden/wake", b"awake", 5)
+client.publish(b"garden/wake", b"awake")
 while not client.is_drained():
     if not client.poll(board.ticks_ms()):
         board.idle(client)

@@ -13,6 +13,6 @@ client = Client(board.link, Session(open_outbox(board), b"quick"), board.random_
 payload = bytes(100)
 
 while True:
-    client.publish(b"quick/data", payload, len(payload))
+    client.publish(b"quick/data", payload)
     client.poll(time.ticks_ms())
     time.sleep_ms(100)

@@ -31,6 +31,6 @@ while True:
     if time.ticks_diff(now, due) >= 0:
         due = time.ticks_add(due, 60_000)
         put(probe.read_u16())
-        client.publish(TOPIC, text, 5)
+        client.publish(TOPIC, text, length=5)
     if not client.poll(now):
         time.sleep_ms(50)

@@ -21,6 +21,6 @@ while True:
     if time.ticks_diff(now, due) >= 0:
         due = time.ticks_add(due, 60_000)
         time.sleep(12)  # the sensor
-        client.publish(b"garden/slow", b"1", 1)
+        client.publish(b"garden/slow", b"1")
     if not client.poll(now):
         time.sleep_ms(50)

@@ -20,6 +20,6 @@ while True:
         due = time.ticks_add(due, 60_000)
         number += 1
         text = b"%d" % number
-        client.publish(b"garden/number", text, len(text))
+        client.publish(b"garden/number", text)
     if not client.poll(now):
         time.sleep_ms(50)
