@@ -58,6 +58,8 @@ class Metrics:
         self.expiring = gauge("expiring_messages", text)
         text = "Rights that the broker refused: subscriptions, confirmations"
         self.rights_refused = gauge("rights_refused", text)
+        self.clock_set = gauge("clock_set", "1 while this machine's clock is known to be right")
+        self.clock_unset_messages = gauge("clock_unset_messages", "Stored while it was not")
         self._total, self._commits, self._fsync_s = 0, 0, 0.0
         self._shown, self._shown_at = 0, time.monotonic()
         self._said: tuple[int, bool] | None = None  # of the last line
@@ -73,7 +75,7 @@ class Metrics:
             reason = health.reason
             status = "503 Service Unavailable" if reason else "200 OK"
             start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-            return [f"{reason or 'ok'}\n".encode()]
+            return [f"{health.text}\n".encode()]
 
         try:
             server = make_server("127.0.0.1", port, answer, ThreadingWSGIServer, _Silent)

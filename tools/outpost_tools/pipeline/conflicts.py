@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from outpost_tools.common import segments
-from outpost_tools.pipeline import displaced, schemas
+from outpost_tools.pipeline import displaced, exact, schemas
 from outpost_tools.pipeline.displaced import ORIGIN
 from outpost_tools.pipeline.quarantine import CONFLICT
 
@@ -51,7 +51,7 @@ def _rows(origins: pa.Table, path_of: PathOf) -> Iterator[tuple]:
         for offset in offsets:
             frame = next(found.frames(offset))
             said = (frame.topic.decode("utf-8", "replace"), frame.payload, frame.retained)
-            origin = (frame.received_ms * 1000, collector, segment, offset)
+            origin = exact.origin_of(frame, collector, segment)
             yield (CONFLICT, *said, frame.original_length, *origin)
 
 
@@ -65,7 +65,8 @@ def _displaced(rows: pa.Table, path_of: PathOf) -> Iterator[tuple]:
         except FileNotFoundError:
             payload, received = displaced.rebuilt(readings), readings[0]["received"]
             topic = f"outpost/{readings[0]['device']}/data"
-            yield (CONFLICT, topic, payload, False, len(payload), received, *origin)
+            unset = readings[0]["clock_unset"]
+            yield (CONFLICT, topic, payload, False, len(payload), received, *origin, unset)
 
 
 # --- Two boards, or one that went back ---

@@ -1,6 +1,7 @@
 """Takes frames out of quarantine after a fix, exactly once into silver.
 
-Replay picks the refused frames that can be read now and writes them into a sealed segment that
+Replay picks the refused frames that can be read now, or whose arrival has been disproved since
+(common/arrival.py), and writes them into a sealed segment that
 belongs to the tables; the next run reads it like a collector's (source.REPLAY). Silver stays exact
 because the same rules apply to these frames as to any other. Then the frames leave the quarantine
 table; a list `segment-N.json` names them. The next start, of a replay or of a run, repairs what a
@@ -14,6 +15,7 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from outpost_tools.common import labels, message, segments
+from outpost_tools.common import arrival, labels, message, segments
 from outpost_tools.pipeline import delta, displaced, schemas, tables
 from outpost_tools.pipeline.displaced import ORIGIN
 from outpost_tools.pipeline.exact import DAMAGE
@@ -46,9 +48,15 @@ def conflicts(tables_dir: Path) -> int:
     return reasons(tables_dir)[CONFLICT]
 
 
+def by_arrival(tables_dir: Path) -> int:
+    """How many frames were refused because of their arrival."""
+    return sum(n for reason, n in reasons(tables_dir).items() if arrival.is_refusal(reason))
+
+
 def frame(row: dict) -> segments.Frame:
     """The frame of a row, as it was in its segment."""
     flags = segments.FLAG_RETAIN if row["retained"] else 0
+    flags |= segments.FLAG_CLOCK_UNSET if row.get("clock_unset") else 0
     topic, payload = row["topic"].encode(), row["payload"]
     return segments.Frame(
         _ms(row["received"]), flags, row["original_length"], topic, payload, row["offset"], 0
@@ -82,11 +90,11 @@ def _replay(
     tables_dir: Path, folder: Path, reason: str, versions: tuple[int, ...]
 ) -> tuple[int, int]:
     _finish_all(tables_dir)
-    readable, origins, refused = [], [], 0
+    readable, origins, refused, now_s = [], [], 0, time.time()
     for row in tables.read_table(tables_dir, "quarantine").to_pylist():
-        if not row["reason"].startswith(reason):
+        if not _is_meant(row["reason"], reason):
             continue
-        if _is_message(row, versions):
+        if _is_message(row, versions, now_s):
             readable.append(row)
             origins.append((row["collector"], row["segment"], row["offset"]))
         else:
@@ -97,7 +105,14 @@ def _replay(
     return len(readable), refused
 
 
-def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
+def _is_meant(reason: str, wanted: str) -> bool:
+    """Also "time", without the record that it is about."""
+    return reason.startswith(wanted) or (
+        arrival.is_refusal(reason) and reason.partition(": ")[2].startswith(wanted)
+    )
+
+
+def _is_message(row: dict, versions: tuple[int, ...], now_s: float) -> bool:
     """Whether the frame can be read now. If it was read in part, that part is in silver already. A
     conflict stays: its number is still taken."""
     if row["reason"] == CONFLICT or row["reason"].startswith(message.LEFT_OUT):
@@ -105,16 +120,17 @@ def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
     length = row["original_length"]
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is lost
         return False
+    one = frame(row)
+    how = {"retained": one.retained, "versions": versions}
     try:
-        message.decode(
-            row["topic"],
-            row["payload"],
-            retained=bool(row["retained"]),
-            versions=versions,
-            received_ms=_ms(row["received"]),
-        )
-    except message.Malformed:
-        return False
+        found = message.decode(row["topic"], row["payload"], **how)
+        message.decode(row["topic"], row["payload"], received_ms=one.arrival_ms, **how)
+    except message.Malformed as error:
+        if not arrival.is_refusal(str(error)):
+            return False
+        row["clock_unset"] = True  # if it is a message, its arrival is no evidence
+        newest_s = max((r.time_s or 0.0 for r in found.readings), default=None)
+        return arrival.is_disproved(one.received_ms / 1000, newest_s, now_s)
     return True
 
 
@@ -129,7 +145,12 @@ def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
     making = folder / f"segment-{number:012d}.making"
     _write_durably(making, json.dumps(origins).encode())
     frames = [
-        segments.encode_frame(_ms(row["received"]), row["topic"].encode(), row["payload"])
+        segments.encode_frame(
+            _ms(row["received"]),
+            row["topic"].encode(),
+            row["payload"],
+            clock_unset=bool(row.get("clock_unset")),
+        )
         for row in rows
     ]
     unsealed = folder / f"segment-{number:012d}.open"

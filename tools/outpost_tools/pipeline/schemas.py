@@ -20,6 +20,8 @@ _ORIGIN = [
     ("collector", pa.string()),
     ("segment", pa.int64()),
     ("offset", pa.int64()),
+    # true: the clock that `received` comes from was not known to be set; otherwise null
+    ("clock_unset", pa.bool_()),
 ]
 READING = pa.schema(
     [
