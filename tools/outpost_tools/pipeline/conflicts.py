@@ -72,14 +72,17 @@ def _displaced(rows: pa.Table, path_of: PathOf) -> Iterator[tuple]:
 # --- Two boards, or one that went back ---
 
 
-def next_state(state: pa.Table, codes: np.ndarray, kept: pa.Table, streams: int) -> dict:
+def next_state(
+    state: pa.Table, codes: np.ndarray, kept: pa.Table, streams: int, more: np.ndarray
+) -> dict:
     """The columns about conflicts for `streams` states. codes: of the rows of `state`.
 
-    kept: messages of this batch, `conflicts` among them, with the `code` of their stream.
+    kept: messages of this batch, `conflicts` among them, with the `code` of their stream. more: how
+    many conflicts each stream has got.
     """
     columns = _before(state, codes, streams)
     code, is_conflict = kept["code"].to_numpy(), kept["conflicts"].to_numpy()
-    columns["conflicts"] += np.bincount(code[is_conflict], minlength=streams)
+    columns["conflicts"] += more
     watched = columns["last_conflicts"].copy()
     watched[code[is_conflict]] = True
     _follow(columns, kept.filter(pa.array(watched[code])))

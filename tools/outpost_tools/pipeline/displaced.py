@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from outpost_tools.pipeline import delta, schemas, tables
 
-ORIGIN = ["collector", "segment", "offset"]
-PLACE = ["received", *ORIGIN]  # the order of arrival
+ORIGIN = schemas.ORIGIN
 
 
 def stored(place: Path, wanted: set[tuple[str, str, int]], version: int | None = None) -> pa.Table:

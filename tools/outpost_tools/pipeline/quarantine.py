@@ -21,11 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from outpost_tools.common import arrival, labels, message, segments
-from outpost_tools.pipeline import delta, displaced, schemas, tables
-from outpost_tools.pipeline.displaced import ORIGIN
+from outpost_tools.pipeline import delta, displaced, exact, schemas, tables
 from outpost_tools.pipeline.exact import DAMAGE
 
 CONFLICT = "conflict: another message has its number"  # a reason
@@ -61,6 +61,30 @@ def frame(row: dict) -> segments.Frame:
     return segments.Frame(
         _ms(row["received"]), flags, row["original_length"], topic, payload, row["offset"], 0
     )
+
+
+def conflicting(place: Path, wanted: set[tuple[str, str, int]], version: int | None) -> pa.Table:
+    """The rows of these messages as conflicts in quarantine, the table in `place`. Costs what the
+    boards' own conflicts cost."""
+    if not wanted:
+        return schemas.READING.empty_table()
+    table = delta.open_table(place, version)
+    is_conflict = pc.field("reason") == CONFLICT
+    data = table.to_pyarrow_dataset(schema=tables.schema("quarantine"))
+    devices, found = {name[0] for name in wanted}, []
+    try:
+        rows = data.to_table(filter=is_conflict).to_pylist()
+    except FileNotFoundError:
+        if version is None:
+            raise
+        return conflicting(place, wanted, None)
+    for row in rows:
+        key = message.key_of(row["topic"].encode(), row["payload"])
+        if key is not None and key.device in devices and tuple(key[:3]) in wanted:
+            found += exact.frame_rows(frame(row), row["collector"], row["segment"])
+    batches = [one for one in exact.arrow_batches(iter(found)) if one.num_rows]
+    every = pa.Table.from_batches(batches, schemas.FRAME)
+    return every.filter(pc.is_null(every["reason"])).select(schemas.READING.names)
 
 
 def replay(
@@ -184,12 +208,15 @@ def _finish_all(tables_dir: Path) -> None:
         number = segments.segment_number(path)
         if number > delta.committed(place, tables.REPLAY):
             origins = json.loads(path.read_text(encoding="utf-8"))
-            gone = pa.Table.from_pylist([dict(zip(ORIGIN, one, strict=True)) for one in origins])
+            gone = pa.Table.from_pylist(
+                [dict(zip(schemas.ORIGIN, one, strict=True)) for one in origins]
+            )
             batch = delta.Batch(tables.REPLAY, number)
-            delta.rewrite(place, lambda table: _without(table, gone), [], batch)  # noqa: B023
+            delta.rewrite(place, lambda table: without(table, gone), [], batch)  # noqa: B023
 
 
-def _without(table: DeltaTable, gone: pa.Table) -> tuple[list[dict], list[dict]]:
+def without(table: DeltaTable, gone: pa.Table) -> tuple[list[dict], list[dict]]:
+    """(new files, files that they replace) without the frames of these ORIGINs."""
     made, replaced = [], []
     for one in delta.files_of(table):
         path = delta.path_of(table, one)

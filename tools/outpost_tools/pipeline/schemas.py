@@ -69,6 +69,9 @@ def frame_batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=FRAME)
 
 
+ORIGIN = ["collector", "segment", "offset"]
+ORIGINS = pa.schema([READING.field(name) for name in ORIGIN])
+PLACE = ["received", *ORIGIN]  # the order of arrival
 QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
 QUARANTINE = QUARANTINE_TABLE.names
 # One row per (device, stream): the numbers in silver as flat inclusive ranges, the messages
