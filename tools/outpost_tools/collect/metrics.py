@@ -37,8 +37,7 @@ class Metrics:
         self.statements = counter("statements", "Sent to the group's other collectors")
         self.damaged = counter("damaged_messages", "Unreadable in our log, at least")
         self.cut_bytes = counter("cut_bytes", "Cut off the ends of segments, kept as .cut")
-        text = "Streams dropped beyond the limit per device, the oldest first"
-        self.forgotten = counter("forgotten_streams", text)
+        self.forgotten = counter("forgotten_streams", "Dropped, the oldest of a device first")
         self.errors = counter("errors", "Failed writes, seals, refused statements", ["kind"])
         for kind in ("write", "seal", "statement"):
             self.errors.labels(kind)
@@ -47,8 +46,7 @@ class Metrics:
         self.unstored = gauge("backlog_messages", "Taken from the broker, not yet durable")
         self.socket_bytes = gauge("backlog_socket_bytes", "Waiting in the socket, unread")
         self.unsealed_bytes = gauge("unsealed_bytes", "Durable, not yet visible to readers")
-        text = "In our log, not yet confirmed to the board"
-        self.unconfirmed = gauge("unconfirmed_messages", text)
+        self.unconfirmed = gauge("unconfirmed_messages", "In our log, not yet confirmed")
         self.streams = gauge("streams", "Streams known")
         text = "Connections that another client with our id seems to have ended"
         self.takeovers = gauge("takeovers", text)

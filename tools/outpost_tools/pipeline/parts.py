@@ -177,3 +177,9 @@ def _names(rows: pa.Table) -> Iterator[Any]:
 
 def joined(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *(one.cast(schema) for one in parts)])
+
+
+def moved(found: Settled) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """displaced, outgrown, freed."""
+    rows = (joined(some, schemas.READING) for some in (found.displaced, found.outgrown))
+    return (*rows, joined(found.freed, schemas.ORIGINS))

@@ -178,15 +178,10 @@ def mark_streams(
     states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
     fresh_rows = rows.filter(pa.array(np.repeat(kept, lengths))).select(schemas.READING.names)
     readings = parts.joined([fresh_rows, *found.taken], schemas.READING)
+    origins = heads.select(schemas.ORIGIN).filter(pa.array(lost))
+    moved = parts.moved(found)
     return Marked(
-        readings=clocks.place(readings, clock),
-        conflicts=heads.select(schemas.ORIGIN).filter(pa.array(lost)),
-        displaced=parts.joined(found.displaced, schemas.READING),
-        outgrown=parts.joined(found.outgrown, schemas.READING),
-        freed=parts.joined(found.freed, schemas.ORIGINS),
-        clocks=changed,
-        state=states,
-        fingerprints=prints[kept | lost],
+        clocks.place(readings, clock), origins, *moved, changed, states, prints[kept | lost]
     )
 
 
