@@ -171,18 +171,14 @@ def mark_streams(
     after = _next_state(names, grown(old, key[fresh]), clock)
     changed, after["open_boots"] = _open_boots(rows, state, state_codes, clock, names)
     after |= _sums(state, state_codes, rows, begins, len(names)) | _arrived(latest, code, rows)
-    said = heads.append_column("conflicts", pa.array(lost | taking))
-    said = said.filter(pa.array(kept | lost))
+    said = heads.append_column("conflicts", pa.array(lost | taking)).filter(pa.array(kept | lost))
     more = _more_conflicts(found.more, names)
     after |= conflicts.next_state(state, state_codes, said, len(names), more)
     states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
-    fresh_rows = rows.filter(pa.array(np.repeat(kept, lengths))).select(schemas.READING.names)
-    readings = parts.joined([fresh_rows, *found.taken], schemas.READING)
+    new = rows.filter(pa.array(np.repeat(kept, lengths))).select(schemas.READING.names)
+    readings = clocks.place(parts.joined([new, *found.taken], schemas.READING), clock)
     origins = heads.select(schemas.ORIGIN).filter(pa.array(lost))
-    moved = parts.moved(found)
-    return Marked(
-        clocks.place(readings, clock), origins, *moved, changed, states, prints[kept | lost]
-    )
+    return Marked(readings, origins, *parts.moved(found), changed, states, prints[kept | lost])
 
 
 def _which(places: list[int], begins: np.ndarray) -> np.ndarray:
