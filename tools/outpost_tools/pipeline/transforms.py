@@ -152,7 +152,7 @@ def mark_streams(
     first_copy, copies = first_copies(rows)
     begins = np.flatnonzero(copies)
     key = (code[begins] << SEQ_BITS) + rows["seq"].to_numpy()[begins]
-    is_old = in_ranges(key, old)
+    is_old, lengths = in_ranges(key, old), np.diff(begins, append=len(code))
     prints = fingerprints.of_messages(rows, begins)
     fresh = first_copy[begins] & ~is_old
     differs = _differing(prints, fresh, known)
@@ -160,25 +160,26 @@ def mark_streams(
     latest = _latest(state, state_codes, len(names))
     is_early = is_old & (_received(heads) <= latest[code[begins]])
     contested = np.isin(key, key[differs | is_early])
-    found = parts.settle(
-        rows.select(schemas.READING.names), begins, np.flatnonzero(contested), differs, is_old,
-        stored, refused, deleted_us,
-    )  # fmt: skip
-    kept, lost, taking = (_which(at, begins) for at in (found.kept, found.refused, found.taking))
+    all_rows, at = rows.select(schemas.READING.names), np.flatnonzero(contested)
+    found = parts.settle(all_rows, begins, at, differs, is_old, stored, refused, deleted_us)
+    kept, lost, taking = _chosen(found, begins)
     kept |= fresh & ~contested
-    lengths = np.diff(begins, append=len(code))
     clock = _clocks(state, rows.filter(pa.array(np.repeat(kept | lost, lengths))))
     after = _next_state(names, grown(old, key[fresh]), clock)
     changed, after["open_boots"] = _open_boots(rows, state, state_codes, clock, names)
     after |= _sums(state, state_codes, rows, begins, len(names)) | _arrived(latest, code, rows)
-    said = heads.append_column("conflicts", pa.array(lost | taking)).filter(pa.array(kept | lost))
-    more = _more_conflicts(found.more, names)
+    heads = heads.append_column("conflicts", pa.array(lost | taking))
+    said, more = heads.filter(pa.array(kept | lost)), _more_conflicts(found.more, names)
     after |= conflicts.next_state(state, state_codes, said, len(names), more)
-    states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
+    states = pa.table([after[one.name] for one in schemas.STREAM], schema=schemas.STREAM)
     new = rows.filter(pa.array(np.repeat(kept, lengths))).select(schemas.READING.names)
     readings = clocks.place(parts.joined([new, *found.taken], schemas.READING), clock)
     origins = heads.select(schemas.ORIGIN).filter(pa.array(lost))
     return Marked(readings, origins, *parts.moved(found), changed, states, prints[kept | lost])
+
+
+def _chosen(found: parts.Settled, begins: np.ndarray) -> list[np.ndarray]:
+    return [_which(at, begins) for at in (found.kept, found.refused, found.taking)]
 
 
 def _which(places: list[int], begins: np.ndarray) -> np.ndarray:
