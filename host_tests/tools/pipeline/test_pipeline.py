@@ -25,6 +25,7 @@ except (ImportError, ToolError) as problem:
     pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 # more tests, here because they share the one session
+from pipeline_clock import *  # noqa: F403
 from pipeline_commits import *  # noqa: F403
 from pipeline_conflicts import *  # noqa: F403
 from pipeline_export import *  # noqa: F403

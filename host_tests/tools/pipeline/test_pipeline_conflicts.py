@@ -173,20 +173,38 @@ class Silver:
     def __init__(self) -> None:
         self.state, self.known = schemas.STREAM.empty_table(), []
         self.written, self.quarantined = schemas.READING.empty_table(), []
+        self.seen: list[dict] = []
 
-    def stored(self, wanted: set) -> pa.Table:
-        keys = [(r["device"], r["stream"], r["seq"]) in wanted for r in self.written.to_pylist()]
-        return self.written.filter(pa.array(keys, pa.bool_()))
+    @staticmethod
+    def _of(rows: pa.Table, wanted: set) -> pa.Table:
+        keys = [(r["device"], r["stream"], r["seq"]) in wanted for r in rows.to_pylist()]
+        return rows.filter(pa.array(keys, pa.bool_()))
 
     def take(self, rows: list[dict]) -> None:
         known = fingerprints.Known(self.known)
-        marked = transforms.mark_streams(table(*rows), self.state, known, self.stored)
+        self.seen += rows
+        marked = transforms.mark_streams(
+            table(*rows), self.state, known,
+            lambda wanted: self._of(self.written, wanted),
+            lambda wanted: self._of(table(*self.quarantined), wanted),
+        )  # fmt: skip
         self.state = marked.state
         self.known.append(np.sort(marked.fingerprints))
         gone = pa.concat_tables([marked.displaced, marked.outgrown])
-        left = displaced.without(self.written, gone)
-        self.written = pa.concat_tables([left, marked.readings])
-        self.quarantined += marked.conflicts.to_pylist() + marked.displaced.to_pylist()
+        self.written = displaced.without(self.written, gone)
+        self.written = pa.concat_tables([self.written, marked.readings])
+        left = displaced.without(table(*self.quarantined), marked.freed).to_pylist()
+        new = {tuple(row.values()) for row in marked.conflicts.to_pylist()}
+        left += [
+            row for row in self.seen if (row["collector"], row["segment"], row["offset"]) in new
+        ]
+        self.quarantined = left + marked.displaced.to_pylist()
+
+    def tables(self) -> tuple:
+        """All that must not depend on the batches."""
+        columns = [*schemas.STREAM.names[:8], "conflicts", "received_max"]
+        parts = (self.written, table(*self.quarantined), self.state.select(columns))
+        return tuple(sorted(map(str, part.to_pylist())) for part in parts)
 
     def values(self) -> dict[int, float]:
         found = self.written.select(["seq", "value"]).to_pylist()
@@ -214,15 +232,15 @@ def test_silver_has_what_was_received_first_however_it_falls_into_batches(arriva
     )
 
 
-def test_the_whole_of_a_message_that_loses_its_place_in_the_same_batch_is_a_conflict():
+def test_the_whole_of_a_message_that_loses_its_place_is_the_conflict_and_its_part_is_none():
     part, whole, other = (ROW | {"offset": at, "received": ROW["received"] + received * SECOND}
                           for at, received in ((0, 5), (1, 9), (2, 1)))  # fmt: skip
     silver = Silver()
     silver.take([part])
     silver.take([whole, whole | {"record": 1, "value": 8.0}, other | {"value": 9.0}])
     assert silver.values() == {ROW["seq"]: 9.0}
-    assert silver.state["conflicts"].to_pylist() == [2]
-    assert sorted({row["offset"] for row in silver.quarantined}) == [0, 1]
+    assert silver.state["conflicts"].to_pylist() == [1]
+    assert {row["offset"] for row in silver.quarantined} == {1}
 
 
 # (which board says it, which of three readings)
@@ -264,6 +282,47 @@ def test_two_messages_are_the_same_in_silver_in_any_order(found):
     messages = [said(arrival, *one) for arrival, one in enumerate(found)]
     for order in itertools.permutations(messages):
         assert silver_of([[one] for one in order]) == silver_of([messages])
+
+
+# (which board says it, which of three readings, second of its arrival, collector)
+COPIES = st.lists(
+    st.tuples(
+        st.sampled_from("AB"),
+        st.frozensets(st.integers(0, 2), min_size=1),
+        st.integers(0, 4),
+        st.sampled_from("cd"),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(COPIES, st.data())
+def test_any_batches_in_any_order_give_the_tables_of_one_run(found, data):
+    """Parts, wholes, another board's messages, and repeats of them, in the logs of two collectors;
+    the tables with their origins, and quarantine."""
+    messages = []
+    for offset, (board, which, second, collector) in enumerate(found):
+        more = {"received": ROW["received"] + second * SECOND, "collector": collector}
+        more |= {"held": second}
+        messages.append([row | more for row in said(offset, board, which)])
+    order = data.draw(st.permutations(messages))
+    cuts = data.draw(st.sets(st.integers(1, len(order))))
+    whole, pieces = Silver(), Silver()
+    whole.take([row for message in messages for row in message])
+    ends = [0, *sorted(cuts), len(order)]
+    for begin, end in itertools.pairwise(ends):
+        if order[begin:end]:
+            pieces.take([row for message in order[begin:end] for row in message])
+    assert pieces.tables() == whole.tables()
+
+
+def test_an_earlier_copy_of_the_first_message_comes_with_the_later_one_that_differs():
+    """The first collector's log is read last: it had got A before B."""
+    late, early, other = said(2, "A", {0}), said(0, "A", {0}), said(1, "B", {0})
+    for batches in ([[late], [early, other]], [[late], [early], [other]], [[late, early, other]]):
+        assert silver_of(batches) == [("A", "0")]
 
 
 def test_of_two_that_have_all_of_a_third_the_first_is_in_silver():

@@ -594,6 +594,7 @@ def test_a_clock_that_is_ahead_makes_no_delivery_in_less_than_no_time():
             "record": [0, 0],
             "time": pa.array(times, pa.timestamp("us", "UTC")),
             "received": pa.array([moment + pd.Timedelta("2s")] * 2, pa.timestamp("us", "UTC")),
+            "clock_unset": pa.nulls(2, pa.bool_()),
         }
     )
     assert data._messages(rows)["delay"].to_pylist() == [2000.0, 0.0]

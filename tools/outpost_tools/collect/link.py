@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import paho.mqtt.client as mqtt
 
+from outpost_tools.collect.clock import CollectorClock
 from outpost_tools.collect.oddities import Oddities
 from outpost_tools.common import refusals
 from outpost_tools.common.message import Key, device_in, key_in
@@ -61,11 +62,12 @@ class Link(Connection):
         is_queued: bool = False,
         had_session: bool = False,
         version: int = mqtt.MQTTv311,
+        clock: CollectorClock | None = None,
     ) -> None:  # fmt: skip
-        """share: the group of a shared subscription. retiring: unsubscribe, and take what the
-        broker still holds. is_queued: publish with QoS 1, not retained. version: with MQTTv5, the
-        broker rather than the kernel keeps what we do not take (receive maximum), and messages show
-        their properties.
+        """clock: None: trusted. share: the group of a shared subscription. retiring:
+        unsubscribe, and take what the broker still holds. is_queued: publish with QoS 1, not
+        retained. version: with MQTTv5, the broker rather than the kernel keeps what we do not take
+        (receive maximum), and messages show their properties.
         """
         super().__init__(
             (host, port), client_id, BATCH, credentials=credentials, tls=tls,
@@ -76,6 +78,7 @@ class Link(Connection):
         self._client.on_properties = self.oddities.add
         self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
+        self.clock = clock
         self._devices: dict[bytes, str] = {}  # topic -> device, "" for names no board can have
         self._batch = Batch(0)
         # the topics of the group's statements
@@ -212,7 +215,10 @@ class Link(Connection):
 
     def _add(self, publishes: list[Publish]) -> None:
         """Add to the batch. The work here for each message is half of the collector's time."""
-        batch, devices, now_ms = self._batch, self._devices, time.time_ns() // 1_000_000
+        if self.clock is not None:
+            self.clock.hear(publishes)
+        batch, devices, unset = self._batch, self._devices, self._is_clock_unset
+        now_ms = time.time_ns() // 1_000_000
         for kind, topic, packet_id, payload in publishes:
             device = devices.get(topic)
             if device is None:
@@ -223,7 +229,9 @@ class Link(Connection):
                 self._hear(kind, topic, payload)
                 continue
             retain = kind & RETAIN
-            frame = encode_frame(now_ms, topic, payload, retain=retain, dup=kind & DUP)
+            frame = encode_frame(
+                now_ms, topic, payload, retain=retain, dup=kind & DUP, clock_unset=unset
+            )
             batch.frames.append(frame)
             batch.frame_bytes += len(frame)
             # as in log.frame_key()
@@ -232,10 +240,15 @@ class Link(Connection):
                 if key is not None:
                     batch.keys.append(key)
 
+    @property
+    def _is_clock_unset(self) -> bool:
+        return self.clock is not None and self.clock.is_unset
+
     def _add_notes(self) -> None:
         """Append the notes after the messages that they are about."""
         for topic, data in self.oddities.take():
-            frame = encode_frame(time.time_ns() // 1_000_000, topic, data)
+            now_ms, unset = time.time_ns() // 1_000_000, self._is_clock_unset
+            frame = encode_frame(now_ms, topic, data, clock_unset=unset)
             self._batch.frames.append(frame)
             self._batch.frame_bytes += len(frame)
 

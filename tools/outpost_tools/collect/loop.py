@@ -20,6 +20,7 @@ from outpost_tools.collect.log import Log
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.notes import Notes
 from outpost_tools.collect.place import Question, check, topic_of
+from outpost_tools.common import collector_notes
 from outpost_tools.common.ending import Ending
 
 DISK_RETRY_S = 1.0
@@ -89,7 +90,7 @@ class Collector:
 
     def run(self) -> int:
         """0 after an orderly end; 1 when messages that were taken could not be stored (the broker
-        still has them), or the log was found damaged.
+        still has them), the log was found damaged, or this machine's clock was wrong.
 
         Raises ToolError, before anything was taken, when the log is older than the one that the
         broker remembers.
@@ -100,7 +101,7 @@ class Collector:
                 return 1
             if self._metrics.is_due:
                 self._sum_up()
-        return self._drain() or int(self._is_damaged)
+        return self._drain() or int(self._is_in_doubt)
 
     def retire(self) -> int:
         """As run(), but take no new messages, and end when the broker holds none for us any
@@ -112,7 +113,12 @@ class Collector:
         status = self._drain()
         if status == 0 and not self.ending.is_set() and not self._link.give_up_session():
             status = 1
-        return status or int(self._is_damaged)
+        return status or int(self._is_in_doubt)
+
+    @property
+    def _is_in_doubt(self) -> bool:
+        clock = self._link.clock
+        return self._is_damaged or (clock is not None and clock.was_wrong)
 
     def _check_place(self) -> None:
         self._tell_damage()
@@ -202,6 +208,8 @@ class Collector:
             self._health.tell("disk", f"cannot write {self._log.directory}: {error}")
             return False
         self._health.tell("disk", None)
+        if self._link.clock is not None:
+            self._link.clock.stored(len(batch.frames))
         self._metrics.stored(len(batch.frames), batch.frame_bytes, time.monotonic() - began)
         return True
 
@@ -316,7 +324,7 @@ class Collector:
             self._speak(everything=True)
             self._link.state(self._exchange.farewell)
         self._link.close()
-        self._notes.keep_takeovers(self._link.takeovers.count)
+        self._keep_notes()
         try:
             self._log.close()
         except OSError as error:
@@ -324,6 +332,13 @@ class Collector:
             return 1
         self._sum_up(last=True)
         return 0
+
+    def _keep_notes(self) -> None:
+        clock, link = self._link.clock, self._link
+        unset = clock is not None and clock.is_unset
+        self._notes.keep(collector_notes.TAKEN_OVER, link.takeovers.count, clock_unset=unset)
+        if clock is not None:
+            clock.tell(self._say, self._health, self._metrics, self._notes)
 
     def _tell_damage(self) -> None:
         for found in self._log.take_recovered():
@@ -360,7 +375,7 @@ class Collector:
         self._tell_damage()
         self._tell_forgotten()
         if not last:
-            self._notes.keep_takeovers(self._link.takeovers.count)
+            self._keep_notes()
             if self._link.connected:
                 self._tell_silence()
         metrics, durable = self._metrics, self._log.durable

@@ -37,8 +37,7 @@ class Metrics:
         self.statements = counter("statements", "Sent to the group's other collectors")
         self.damaged = counter("damaged_messages", "Unreadable in our log, at least")
         self.cut_bytes = counter("cut_bytes", "Cut off the ends of segments, kept as .cut")
-        text = "Streams dropped beyond the limit per device, the oldest first"
-        self.forgotten = counter("forgotten_streams", text)
+        self.forgotten = counter("forgotten_streams", "Dropped, the oldest of a device first")
         self.errors = counter("errors", "Failed writes, seals, refused statements", ["kind"])
         for kind in ("write", "seal", "statement"):
             self.errors.labels(kind)
@@ -47,8 +46,7 @@ class Metrics:
         self.unstored = gauge("backlog_messages", "Taken from the broker, not yet durable")
         self.socket_bytes = gauge("backlog_socket_bytes", "Waiting in the socket, unread")
         self.unsealed_bytes = gauge("unsealed_bytes", "Durable, not yet visible to readers")
-        text = "In our log, not yet confirmed to the board"
-        self.unconfirmed = gauge("unconfirmed_messages", text)
+        self.unconfirmed = gauge("unconfirmed_messages", "In our log, not yet confirmed")
         self.streams = gauge("streams", "Streams known")
         text = "Connections that another client with our id seems to have ended"
         self.takeovers = gauge("takeovers", text)
@@ -58,6 +56,8 @@ class Metrics:
         self.expiring = gauge("expiring_messages", text)
         text = "Rights that the broker refused: subscriptions, confirmations"
         self.rights_refused = gauge("rights_refused", text)
+        self.clock_set = gauge("clock_set", "1 while this machine's clock is known to be right")
+        self.clock_unset_messages = gauge("clock_unset_messages", "Stored while it was not")
         self._total, self._commits, self._fsync_s = 0, 0, 0.0
         self._shown, self._shown_at = 0, time.monotonic()
         self._said: tuple[int, bool] | None = None  # of the last line
@@ -73,7 +73,7 @@ class Metrics:
             reason = health.reason
             status = "503 Service Unavailable" if reason else "200 OK"
             start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-            return [f"{reason or 'ok'}\n".encode()]
+            return [f"{health.text}\n".encode()]
 
         try:
             server = make_server("127.0.0.1", port, answer, ThreadingWSGIServer, _Silent)

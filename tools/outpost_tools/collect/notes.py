@@ -16,19 +16,19 @@ class Notes:
     def __init__(self, log: Log, prefix: str) -> None:
         self._log = log
         self._topic = collector_notes.topic(prefix, log.collector)
-        self._kept = 0
-        self._next_at = float("-inf")
+        self._kept: dict[str, int] = {}
+        self._next_at: dict[str, float] = {}
 
-    def keep_takeovers(self, count: int) -> None:
-        """Durable when it returns; at most one note per hour. If the disk refuses, the next call
-        retries."""
+    def keep(self, kind: str, count: int, *, clock_unset: bool) -> None:
+        """Durable when it returns; at most one note of a kind per hour. If the disk refuses, the
+        next call retries. kind: of collector_notes.REASONS."""
         now = time.monotonic()
-        if count == self._kept or now < self._next_at:
+        if count == self._kept.get(kind, 0) or now < self._next_at.get(kind, now):
             return
-        data = collector_notes.payload(collector_notes.TAKEN_OVER, count)
+        data = collector_notes.payload(kind, count)
         now_ms = time.time_ns() // 1_000_000
         try:
-            self._log.store([encode_frame(now_ms, self._topic, data)])
+            self._log.store([encode_frame(now_ms, self._topic, data, clock_unset=clock_unset)])
         except OSError:
             return
-        self._kept, self._next_at = count, now + _AGAIN_S
+        self._kept[kind], self._next_at[kind] = count, now + _AGAIN_S

@@ -10,6 +10,7 @@ from paho.mqtt.client import MQTTv5, MQTTv311
 
 from outpost_tools.collect import access
 from outpost_tools.collect.access import Access
+from outpost_tools.collect.clock import AGREE_S, FAR_S, CollectorClock, newest_arrival_s
 from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.health import Health
 from outpost_tools.collect.link import Link
@@ -20,6 +21,7 @@ from outpost_tools.collect.place import Question
 from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.machine_clock import MachineClock
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -65,7 +67,7 @@ def _connections(
     is_queued = args.confirmation == "queued"
     how = {"share": found.share, "retiring": args.retire, "is_queued": is_queued}
     link = Link(
-        *found.address, found.collector, found.prefix, **security, **how,
+        *found.address, found.collector, found.prefix, **security, **how, clock=_clock(log),
         had_session=log.stored_through >= 0,
     )  # fmt: skip
     # the broker remembers the number in a retained message
@@ -76,6 +78,11 @@ def _connections(
         "share_question": ShareQuestion(*where, **security) if found.share else None,
         "rights_question": RightsQuestion(*where, **security),
     }
+
+
+def _clock(log: Log) -> CollectorClock:
+    newest_s = newest_arrival_s(log.directory)
+    return CollectorClock(MachineClock(FAR_S, AGREE_S, newest_s=newest_s))
 
 
 def _log(args: argparse.Namespace, found: Access) -> Log:

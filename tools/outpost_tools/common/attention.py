@@ -193,7 +193,7 @@ DAMAGED = Kind(
     "keeps their bytes with segment and offset. Check the disk. A board resends only what was not "
     "confirmed to it.",
 )
-# About the collectors themselves.
+# About the collectors themselves, and their machines.
 TAKEN_OVER = Kind(
     "taken-over",
     "⇆",
@@ -202,6 +202,15 @@ TAKEN_OVER = Kind(
     "in collector mode boards send them again, in broker mode they may be lost. Look for a second "
     "<code>outpost collect</code> with the same <code>--id</code>; with the users of <code>outpost "
     "broker init</code> no board can do this.",
+)
+CLOCK_WRONG = Kind(
+    "clock-wrong",
+    "◷",
+    "times the clock of the collector's machine was wrong",
+    "Times of arrival from then are wrong. Readings keep the time that their board gave them; "
+    "those of boards without a clock have none. Set the clock: a machine without a battery for it "
+    "needs NTP (<code>timedatectl</code>) before the collector starts. Messages that were refused "
+    "because of it come into the tables by <code>outpost pipeline replay --reason time</code>.",
 )
 _WEIGHT = {key: weight for weight, key in enumerate(KINDS)}
 
@@ -302,16 +311,14 @@ def _restarts_often(row: Mapping[str, Any]) -> bool:
     return row["boots"] >= BOOTS and row["boots"] / days > BOOTS_A_DAY
 
 
-def verdict(
-    found: list[tuple[dict, list[Finding]]], damaged: int = 0, taken_over: int = 0
-) -> list[str]:
+def verdict(found: list[tuple[dict, list[Finding]]], *of_theirs: int) -> list[str]:
     """The first sentence of the page, and a few words for each kind of trouble.
 
-    damaged: pieces of the collectors' logs. taken_over: notes of the collectors.
+    of_theirs: of_collectors().
     """
-    of_theirs = of_collectors(damaged, taken_over)
-    own = [f"{kind.sign} {kind.many}: {count:,}" for kind, count in of_theirs]
-    subject = "collector's log" if damaged else "collector"
+    theirs = of_collectors(*of_theirs)
+    own = [f"{kind.sign} {kind.many}: {count:,}" for kind, count in theirs]
+    subject = "collector's log" if theirs and theirs[0][0] is DAMAGED else "collector"
     troubled = [one for _, one in found if one[0].kind.needs_attention]
     if own and not troubled:
         return [f"The {subject} needs attention:", *own]
@@ -332,19 +339,22 @@ def verdict(
 
 
 def advice(
-    found: list[tuple[dict, list[Finding]]], damaged: int = 0, taken_over: int = 0
+    found: list[tuple[dict, list[Finding]]], *of_theirs: int
 ) -> list[tuple[Kind, list[str]]]:
     """What to do, by kind of trouble, with the names of the devices."""
     by_kind = {
         kind: [row["device"] for row, one in found if any(f.key == kind.key for f in one)]
         for kind in KINDS.values()
     }
-    of_theirs = [(kind, []) for kind, _ in of_collectors(damaged, taken_over)]
-    return of_theirs + [
+    theirs = [(kind, []) for kind, _ in of_collectors(*of_theirs)]
+    return theirs + [
         (kind, names) for kind, names in by_kind.items() if names and kind.needs_attention
     ]
 
 
-def of_collectors(damaged: int, taken_over: int) -> list[tuple[Kind, int]]:
-    counts = ((DAMAGED, damaged), (TAKEN_OVER, taken_over))
+def of_collectors(
+    damaged: int = 0, taken_over: int = 0, clock_wrong: int = 0
+) -> list[tuple[Kind, int]]:
+    """damaged: pieces of the collectors' logs. taken_over, clock_wrong: notes of the collectors."""
+    counts = ((DAMAGED, damaged), (TAKEN_OVER, taken_over), (CLOCK_WRONG, clock_wrong))
     return [(kind, count) for kind, count in counts if count]

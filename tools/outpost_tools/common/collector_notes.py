@@ -12,9 +12,11 @@ from typing import Any
 _PLACE = "/collectors/.notes/"
 TAKEN_OVER = "takeover"
 PROPERTIES = "properties"
+CLOCK = "clock"
 _USER = 0x26
 REASONS = {
     TAKEN_OVER: "collector: another client uses its id",
+    CLOCK: "collector: the clock of its machine is wrong",
     PROPERTIES: "collector: MQTT properties of a message that names no number",
 }
 

@@ -20,12 +20,12 @@ MAX_VERSION = 1 << 16
 # The upper limit is the year 2100: with a wilder clock, a table's timestamps could overflow.
 MIN_TIME_S = 1 << 28
 MAX_TIME_S = 4_102_444_800
-# A message's times relative to each other and to its arrival. Each day with readings costs a folder
-# and a file in every table, so a message whose times are spread over years, or lie in 2099, would
-# stop the tables as surely as a wrong number. An outbox may be years late; a clock is not weeks
-# fast.
+# A message's times relative to each other and to its arrival (arrival.py). Each day with readings
+# costs a folder and a file in every table, so a message whose times are spread over years, or lie
+# in 2099, would stop the tables as surely as a wrong number. An outbox may be years late; a clock
+# is not weeks fast.
 MAX_SPAN_S = 31 * 86_400  # between the readings of one message
-MAX_AHEAD_S = 31 * 86_400  # after the arrival: allows for time zones, and a slow collector clock
+MAX_AHEAD_S = 31 * 86_400  # after the arrival: allows for time zones, and clocks that drift
 MAX_AGE_S = 5 * 365 * 86_400  # before the arrival
 MAX_VALUE = 1e38  # about the largest float of 32 bits: sums and differences of values stay finite
 MAX_UPTIME_S = 1 << 30  # 34 years
@@ -60,14 +60,6 @@ CBOR |= {0: "n", 1: "u", 2: "v", 3: "vs", 4: "vb", 5: "s", 6: "t", 7: "ut", 8: "
 def scaled(value: int, exponent: int) -> float:
     """value * 10^exponent, rounded once: 42, -2 is 0.42, as JSON reads it."""
     return float(value * 10**exponent) if exponent >= 0 else value / 10**-exponent
-
-
-def time_limits_s(received_s: float | None) -> tuple[float, float]:
-    """The earliest and the latest time of readings whose message arrived then. An arrival before
-    MIN_TIME_S says nothing: the collector's clock was not set."""
-    if received_s is None or received_s < MIN_TIME_S:
-        return MIN_TIME_S, MAX_TIME_S
-    return max(MIN_TIME_S, received_s - MAX_AGE_S), min(MAX_TIME_S, received_s + MAX_AHEAD_S)
 
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")

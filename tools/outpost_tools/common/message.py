@@ -64,7 +64,8 @@ def decode(
 ) -> Message:
     """The message in a PUBLISH on `<prefix>/<device>/data`. Raises Malformed.
 
-    received_ms: its arrival, since 1970; times are compared with it.
+    received_ms: its arrival, since 1970; times are compared with it. None: the clock was not known
+    to be set (Frame.arrival_ms).
     """
     if retained:
         raise Malformed("retained")

@@ -12,10 +12,11 @@ verifies the whole: a sealed segment without an end, or with fewer frames, is da
 may just end in a torn write.
 
 flags: bit 0 the PUBLISH had RETAIN set, bit 1 DUP, bit 2 the payload was cut to `MAX_PAYLOAD_BYTES`
-(original_length is its true length). received_ms counts from 1970.
+(original_length is its true length), bit 3 the collector did not know that its clock was set, so
+received_ms is no evidence (arrival.py). received_ms counts from 1970.
 
 After damage, the next frame is at the next offset where the two lengths in a header agree and the
-check is right. Random bytes are mistaken for a frame with a probability below 2^-70 per byte.
+check is right. Random bytes are mistaken for a frame with a probability below 2^-67 per byte.
 
 Version 1 (magic "OUTSEG01", check is crc32(body), no end) can be read. There a payload may contain
 a whole frame, so damage is skipped by the damaged frame's own length if its header still agrees.
@@ -36,6 +37,7 @@ MAX_PAYLOAD_BYTES = 64 * 1024
 FLAG_RETAIN = 1
 FLAG_DUP = 2
 FLAG_TRUNCATED = 4
+FLAG_CLOCK_UNSET = 8
 FLAG_END = 0x80
 
 _FRAME = struct.Struct("<II")
@@ -57,7 +59,7 @@ _OFFSET_BITS = 0xFFFFFFFF
 # million offsets per second; matches are then checked in Python.
 _MAY_BEGIN = re.compile(
     rb"(?=(?:[\x0f-\xff].[\x00-\x02]|.[\x01-\xff][\x00-\x02]|..[\x01\x02])\x00"
-    rb".{12}[\x00-\x07\x80])",
+    rb".{12}[\x00-\x0f\x80])",
     re.DOTALL,
 )
 
@@ -85,6 +87,15 @@ class Frame:
     def truncated(self) -> bool:
         return bool(self.flags & FLAG_TRUNCATED)
 
+    @property
+    def is_clock_unset(self) -> bool:
+        return bool(self.flags & FLAG_CLOCK_UNSET)
+
+    @property
+    def arrival_ms(self) -> int | None:
+        """None: received_ms comes from a clock that was not known to be set."""
+        return None if self.is_clock_unset else self.received_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -103,11 +114,19 @@ class Damage:
 
 
 def encode_frame(
-    received_ms: int, topic: bytes, payload: bytes, *, retain: bool = False, dup: bool = False
+    received_ms: int,
+    topic: bytes,
+    payload: bytes,
+    *,
+    retain: bool = False,
+    dup: bool = False,
+    clock_unset: bool = False,
 ) -> bytes:
     """One frame as at offset 0, see placed(); a payload longer than MAX_PAYLOAD_BYTES is cut and
     flagged."""
     flags = (FLAG_RETAIN if retain else 0) | (FLAG_DUP if dup else 0)
+    if clock_unset:
+        flags |= FLAG_CLOCK_UNSET
     length = len(payload)
     if length > MAX_PAYLOAD_BYTES:
         flags |= FLAG_TRUNCATED

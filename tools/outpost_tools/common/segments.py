@@ -19,6 +19,7 @@ from pathlib import Path
 
 from outpost_tools.common.files import sync_directory
 from outpost_tools.common.segment_frames import (
+    FLAG_CLOCK_UNSET,
     FLAG_DUP,
     FLAG_RETAIN,
     FLAG_TRUNCATED,
@@ -38,6 +39,7 @@ from outpost_tools.common.segment_frames import (
 )
 
 __all__ = [
+    "FLAG_CLOCK_UNSET",
     "FLAG_DUP",
     "FLAG_RETAIN",
     "FLAG_TRUNCATED",

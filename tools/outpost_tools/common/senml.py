@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from outpost_tools.common import labels
+from outpost_tools.common import arrival, labels
 
 Record = dict[Any, Any]
 _Default = TypeVar("_Default", bound=float | None)
@@ -170,9 +170,9 @@ def check_times(readings: list[Reading], received_s: float | None) -> None:
     open_ones = [r.shift_s for r in readings if r.time_s is None]
     if any(max(times) - min(times) > labels.MAX_SPAN_S for times in (known, open_ones) if times):
         raise Malformed("times too far apart")
-    earliest_s, latest_s = labels.time_limits_s(received_s)
+    earliest_s, latest_s = arrival.limits(received_s)
     for r in readings:
         if r.time_s is not None and r.time_s < earliest_s:
-            raise Malformed(f"record {r.index}: time long before its arrival")
+            raise Malformed(f"record {r.index}: {arrival.LONG_BEFORE}")
         if r.time_s is not None and r.time_s > latest_s:
-            raise Malformed(f"record {r.index}: time after its arrival")
+            raise Malformed(f"record {r.index}: {arrival.AFTER}")

@@ -129,12 +129,14 @@ class Copies:
         names = [self._collectors[code] for code in once["collector"].tolist()]
         places = zip(names, once["segment"].tolist(), once["offset"].tolist(), strict=True)
         rows = self._read_at(list(places))
-        part = parts.find(rows, _begins(rows), once["key"], fresh, ~fresh, _nothing_stored)
+        readings, groups = parts.of_messages(rows, _begins(rows)), np.flatnonzero(fresh)
         wins = np.zeros(len(copies), dtype=bool)
-        wins[order] = fresh & ~part.is_part | part.is_first
         streams = [name.split("/")[0] for name in self._streams]
-        extra = once["key"][~(wins[order] | part.is_part)] >> SEQ_BITS
-        self.conflicts.update(streams[code] for code in extra.tolist())
+        for begin, end in zip(groups, [*groups[1:], len(once)], strict=True):
+            counts, conflicts = parts.chosen(readings[begin:end])
+            wins[order[begin + counts]] = True
+            if conflicts:
+                self.conflicts[streams[once["key"][begin] >> SEQ_BITS]] += len(conflicts)
         return wins
 
     def _noted_here(self, heads: _Heads) -> np.ndarray:
@@ -171,10 +173,6 @@ class Copies:
         known = self._streams
         codes = [known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()]
         return np.array(codes, np.int64)[encoded.indices.to_numpy()]
-
-
-def _nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
-    return schemas.READING.empty_table()
 
 
 def _begins(rows: pa.Table) -> np.ndarray:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from outpost_tools.common import arrival
 from outpost_tools.common.visible import unguarded, visible
 from outpost_tools.export.log_files import Log
 from outpost_tools.export.run import Account
@@ -59,7 +60,8 @@ class _Lines:
 
 
 def tell(log: Log, account: Account, chosen: Selection) -> bool:
-    """Whether something is missing or in doubt: damage, conflicts, lost segments. Prints it all."""
+    """Whether something is missing or in doubt: damage, conflicts, clocks, lost segments. Prints
+    it all."""
     for note in log.notes:
         say(note)
     _tell_refused(account)
@@ -78,7 +80,14 @@ def tell(log: Log, account: Account, chosen: Selection) -> bool:
         _tell_nothing(account, chosen)
     elif account.without_time:
         say(f"{account.without_time} readings have no time: their boot's clock was never set")
-    return bool(log.troubles or account.damage or conflicts)
+    by_arrival = sum(n for why, n in account.refused.items() if arrival.is_refusal(why))
+    if by_arrival:
+        say(
+            f"{by_arrival} of them because their times are far from their arrival: the clock of a "
+            "board is wrong, or that of the collector's machine was. In the second case, the "
+            "tables of `outpost pipeline` get them by `replay --reason time`"
+        )
+    return bool(log.troubles or account.damage or conflicts or by_arrival)
 
 
 def _tell_refused(account: Account) -> None:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from outpost_tools.common import attention, collector_notes, message
+from outpost_tools.common import arrival, attention, collector_notes, message
 from outpost_tools.common.message import Message
 from outpost_tools.common.segment_frames import Frame
 from outpost_tools.common.words import natural
@@ -41,7 +41,7 @@ class Fleet:
         self.verdict_version = 1
         self.boards: dict[str, Board] = {}
         self.refused: Counter[str] = Counter()
-        self.damaged_pieces = self.takeovers = 0
+        self.damaged_pieces = self.takeovers = self.clock_wrong = 0
         self.not_shown: set[str] = set()  # boards beyond the bound, some of them
         self.is_complete = False
         self.reading: float | None = 0.0
@@ -69,20 +69,23 @@ class Fleet:
         topic = frame.topic.decode("utf-8", "replace")
         if note := collector_notes.reason_of(topic, frame.payload):
             self.takeovers += note == collector_notes.REASONS[collector_notes.TAKEN_OVER]
+            self.clock_wrong += note == collector_notes.REASONS[collector_notes.CLOCK]
             return
         try:
             found = message.decode(
                 topic, frame.payload, retained=frame.retained,
-                original_length=frame.original_length, received_ms=frame.received_ms,
+                original_length=frame.original_length, received_ms=frame.arrival_ms,
             )  # fmt: skip
         except message.Malformed as error:
             self._refuse(str(error))
             return
         board = self._board(found.device)
         if board is not None:
-            numbers = self._numbers
-            if board.take(found, frame.received_ms, self.clock(), self.version, numbers):
-                self.on_message(found, frame.received_ms)
+            now_ms, unset = self.clock(), frame.is_clock_unset
+            newest_s = max((one.time_s or 0.0 for one in found.readings), default=None)
+            seen_ms = arrival.seen_ms(frame.received_ms, now_ms, newest_s, is_unset=unset)
+            if board.take(found, seen_ms, now_ms, self.version, self._numbers):
+                self.on_message(found, seen_ms)
 
     def _refuse(self, reason: str) -> None:
         is_known = reason in self.refused or len(self.refused) < _MOST_REASONS
@@ -142,11 +145,16 @@ class Fleet:
     def _tells(self) -> tuple:
         """All that the page's head says."""
         found = tuple((b.name, *(f.key for f in b.findings)) for b in self.boards.values())
-        of_log = (self.damaged_pieces, self.takeovers, len(self.not_shown), self.is_collected)
+        of_log = (*self.of_collectors, len(self.not_shown), self.is_collected)
         reading = None if self.reading is None else round(self.reading, 1)
         return found, of_log, self.failed_jobs, self.refused.total(), reading
 
     # --- What is asked ---
+
+    @property
+    def of_collectors(self) -> tuple[int, int, int]:
+        """As attention.of_collectors() takes it."""
+        return self.damaged_pieces, self.takeovers, self.clock_wrong
 
     def found(self) -> list[tuple[dict, list[attention.Finding]]]:
         """As attention.verdict() and advice() take it, the worst first."""

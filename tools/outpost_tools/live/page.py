@@ -74,11 +74,12 @@ def _tools(boards: int) -> str:
 def head(fleet: Fleet) -> str:
     """The verdict, what to do about it, and what is to be said of the log itself."""
     found = fleet.found()
-    of_collectors = (fleet.damaged_pieces, fleet.takeovers)
-    verdict = " ".join(f"<span>{part}</span>" for part in attention.verdict(found, *of_collectors))
+    verdict = " ".join(
+        f"<span>{part}</span>" for part in attention.verdict(found, *fleet.of_collectors)
+    )
     return (
         f'<p class="verdict" role="status">{verdict}</p>{"" if fleet.boards else _NO_BOARD}'
-        f"{_advice(attention.advice(found, *of_collectors))}{_of_log(fleet)}"
+        f"{_advice(attention.advice(found, *fleet.of_collectors))}{_of_log(fleet)}"
     )
 
 

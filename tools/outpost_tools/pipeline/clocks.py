@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import labels
-from outpost_tools.pipeline import arrival, schemas
+from outpost_tools.common import arrival, labels
+from outpost_tools.pipeline import schemas
 
 BOOT = [*schemas.KEY, "boot"]
 _LAST_US = (labels.MAX_TIME_S - 1) * 1_000_000
@@ -38,6 +38,7 @@ BOOTS = pa.schema([schemas.READING.field(name) for name in BOOT])
 CHANGED = pa.schema([*CLOCKS, ("is_first", pa.bool_())])
 # columns that place() needs
 NEEDED = [*BOOT, "seq", "uptime_s", "shift_s", "time", "placed", "received"]
+NEEDED += ["clock_unset"]
 
 
 def since_boot_us(rows: pa.Table) -> np.ndarray:
@@ -150,7 +151,8 @@ def place(rows: pa.Table, clocks: pa.Table) -> pa.Table:
     )
     known = mine & (open_rows["seq"].to_numpy() < clocks["clock_seq"].to_numpy()[index])
     received = open_rows["received"].cast(pa.int64()).to_numpy()
-    earliest, latest = arrival.limits(received, 1_000_000)
+    is_unset = pc.is_valid(open_rows["clock_unset"]).to_numpy()
+    earliest, latest = arrival.limits_of(received, is_unset, 1_000_000)
     known &= (time >= earliest) & (time <= np.minimum(latest, _LAST_US))
     return _with_times(rows, where[mine], time[mine], known[mine])
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from outpost_tools.common import segments
-from outpost_tools.pipeline import displaced, schemas
+from outpost_tools.pipeline import displaced, exact, schemas
 from outpost_tools.pipeline.displaced import ORIGIN
 from outpost_tools.pipeline.quarantine import CONFLICT
 
@@ -51,7 +51,7 @@ def _rows(origins: pa.Table, path_of: PathOf) -> Iterator[tuple]:
         for offset in offsets:
             frame = next(found.frames(offset))
             said = (frame.topic.decode("utf-8", "replace"), frame.payload, frame.retained)
-            origin = (frame.received_ms * 1000, collector, segment, offset)
+            origin = exact.origin_of(frame, collector, segment)
             yield (CONFLICT, *said, frame.original_length, *origin)
 
 
@@ -65,20 +65,24 @@ def _displaced(rows: pa.Table, path_of: PathOf) -> Iterator[tuple]:
         except FileNotFoundError:
             payload, received = displaced.rebuilt(readings), readings[0]["received"]
             topic = f"outpost/{readings[0]['device']}/data"
-            yield (CONFLICT, topic, payload, False, len(payload), received, *origin)
+            unset = readings[0]["clock_unset"]
+            yield (CONFLICT, topic, payload, False, len(payload), received, *origin, unset)
 
 
 # --- Two boards, or one that went back ---
 
 
-def next_state(state: pa.Table, codes: np.ndarray, kept: pa.Table, streams: int) -> dict:
+def next_state(
+    state: pa.Table, codes: np.ndarray, kept: pa.Table, streams: int, more: np.ndarray
+) -> dict:
     """The columns about conflicts for `streams` states. codes: of the rows of `state`.
 
-    kept: messages of this batch, `conflicts` among them, with the `code` of their stream.
+    kept: messages of this batch, `conflicts` among them, with the `code` of their stream. more: how
+    many conflicts each stream has got.
     """
     columns = _before(state, codes, streams)
     code, is_conflict = kept["code"].to_numpy(), kept["conflicts"].to_numpy()
-    columns["conflicts"] += np.bincount(code[is_conflict], minlength=streams)
+    columns["conflicts"] += more
     watched = columns["last_conflicts"].copy()
     watched[code[is_conflict]] = True
     _follow(columns, kept.filter(pa.array(watched[code])))

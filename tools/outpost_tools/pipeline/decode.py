@@ -23,8 +23,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from outpost_tools.common import labels, segments
-from outpost_tools.pipeline import arrival, exact, schemas
+from outpost_tools.common import arrival, labels, segments
+from outpost_tools.pipeline import exact, schemas
 from outpost_tools.pipeline.series_batches import SeriesReader
 
 _FRAMES_PER_BATCH = 4096
@@ -123,6 +123,10 @@ class _Chunk:
 
 def _of(frames: Frames, keep: np.ndarray) -> Frames:
     return {name: values[keep] for name, values in frames.items()}
+
+
+def _is_clock_unset(frames: Frames) -> np.ndarray:
+    return frames["flags"] & segments.FLAG_CLOCK_UNSET > 0
 
 
 class _Reader:
@@ -251,7 +255,9 @@ class _Reader:
 
     def _odd_times(self, chunk: _Chunk, pack_of: np.ndarray) -> np.ndarray:
         """Which records have a time out of range, or far from their arrival."""
-        earliest, latest = arrival.limits(chunk.columns["received_ms"].astype(np.float64) / 1000)
+        earliest, latest = arrival.limits_of(
+            chunk.columns["received_ms"].astype(np.float64) / 1000, _is_clock_unset(chunk.columns)
+        )
         fits = (self._times >= earliest[pack_of]) & (self._times <= latest[pack_of])
         return ~(fits & (self._times < labels.MAX_TIME_S))
 
@@ -282,6 +288,7 @@ class _Reader:
         def each(values: list | np.ndarray, kind: pa.DataType | None = None) -> pa.Array:
             return pa.array(values, kind).take(index)
 
+        unset = np.repeat(_is_clock_unset(chunk.columns), counts)
         unknown = np.isnan(self._times)
         micros = np.rint(np.where(unknown, 0, self._times) * 1_000_000).astype(np.int64)
         columns = {
@@ -304,5 +311,6 @@ class _Reader:
             "collector": pa.repeat(pa.scalar(self._collector, pa.string()), len(records)),
             "segment": pa.repeat(pa.scalar(self._number, pa.int64()), len(records)),
             "offset": each(chunk.columns["begin"]),
+            "clock_unset": pa.array(unset, mask=~unset),
         }
         return schemas.frame_batch(columns, len(records))

@@ -16,10 +16,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.pipeline import delta, schemas
+from outpost_tools.pipeline import delta, schemas, tables
 
-ORIGIN = ["collector", "segment", "offset"]
-PLACE = ["received", *ORIGIN]  # the order of arrival
+ORIGIN = schemas.ORIGIN
 
 
 def stored(place: Path, wanted: set[tuple[str, str, int]], version: int | None = None) -> pa.Table:
@@ -32,7 +31,9 @@ def stored(place: Path, wanted: set[tuple[str, str, int]], version: int | None =
     near += f" AND seq BETWEEN {min(numbers)} AND {max(numbers)}"
     is_near = pc.field("device").isin(sorted(set(devices)))
     is_near &= pc.field("seq").isin(sorted(set(numbers)))
-    data = delta.open_table(place, version).to_pyarrow_dataset(file_pruning_predicate=near)
+    data = delta.open_table(place, version).to_pyarrow_dataset(
+        file_pruning_predicate=near, schema=tables.schema("readings")
+    )
     try:
         rows = data.to_table(columns=schemas.READING.names, filter=is_near)
     except FileNotFoundError:

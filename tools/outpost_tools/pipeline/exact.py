@@ -39,7 +39,7 @@ def segment_rows(
 def damage_rows(found: segments.Contents, collector: str, number: int) -> Iterator[tuple]:
     """The unreadable pieces, with a copy of their bytes: one row for each piece."""
     for piece in found.damage:
-        origin = (0, collector, number, piece.begin)
+        origin = (0, collector, number, piece.begin, None)
         payload = found.data[piece.begin : piece.end]
         yield (*_NO_MESSAGE, *origin, str(piece), "", payload, False, len(payload))
 
@@ -49,7 +49,7 @@ def frame_rows(
 ) -> list[tuple]:
     """One row per reading, and one for the frame when it is not, or only in part, a message."""
     topic = frame.topic.decode("utf-8", "replace")
-    origin = (frame.received_ms * 1000, collector, number, frame.offset)
+    origin = origin_of(frame, collector, number)
     refused = (topic, frame.payload, frame.retained, frame.original_length)
     if note := collector_notes.reason_of(topic, frame.payload):
         return [(*_NO_MESSAGE, *origin, note, *refused)]
@@ -60,7 +60,7 @@ def frame_rows(
             retained=frame.retained,
             original_length=frame.original_length,
             versions=versions,
-            received_ms=frame.received_ms,
+            received_ms=frame.arrival_ms,
         )
     except message.Malformed as error:
         return [(*_NO_MESSAGE, *origin, str(error), *refused)]
@@ -68,6 +68,12 @@ def frame_rows(
     if pack.left_out:
         rows.append((*_NO_MESSAGE, *origin, message.left_out_reason(pack), *refused))
     return rows
+
+
+def origin_of(frame: segments.Frame, collector: str, number: int) -> tuple:
+    """received, collector, segment, offset, clock_unset."""
+    place = (frame.received_ms * 1000, collector, number, frame.offset)
+    return (*place, frame.is_clock_unset or None)
 
 
 def _row(pack: message.Message, place: int, r: message.Reading, origin: tuple) -> tuple:

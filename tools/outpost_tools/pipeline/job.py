@@ -113,9 +113,11 @@ def write_batch(
         return []  # only Spark's own note about it was lost
     known = tuple(fingerprints.before(tables_dir, number))
     streams = delta.open_table(tables_dir / "streams")
-    silver = delta.version_before(tables_dir / "readings", this)
+    silver, refused = (
+        delta.version_before(tables_dir / name, this) for name in ("readings", "quarantine")
+    )
     gone = tables.deleted_before(tables_dir)
-    states = transforms.Sources(log, tables_dir, _by_bucket(streams), known, silver, gone)
+    states = transforms.Sources(log, tables_dir, _by_bucket(streams), known, silver, refused, gone)
     checkpoint.keep(tables_dir, number)
     said = fingerprints.begin(tables_dir, number)
     files, moved = moves.of_result(transforms.mark(batch, said, states).toArrow())
@@ -146,15 +148,14 @@ def _commit(
         mine = {one["partition"] for one in of("streams")}
         return [], [one for one in delta.files_of(table) if one["partition"] in mine]
 
-    changes = {"quarantine": _nothing, "readings": changed, "streams": replaced}
+    def left(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+        return quarantine.without(table, moved.freed) if moved.freed.num_rows else ([], [])
+
+    changes = {"quarantine": left, "readings": changed, "streams": replaced}
     for name in tables.SILVER_TABLES:
         change, place = changes[name], tables_dir / name
         if delta.committed(place, this.query) < this.number:
             delta.rewrite(place, change, of(name), this, moved.note)
-
-
-def _nothing(table: DeltaTable) -> tuple[list[dict], list[dict]]:
-    return [], []
 
 
 def _groups(spark: SparkSession) -> int:

@@ -13,7 +13,7 @@ Spark's tasks rewrite them, one task for each.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +25,19 @@ from pyspark.sql import SparkSession
 from outpost_tools.pipeline import changes, clocks, delta, displaced, schemas, tables
 
 # What a task of a batch returns to the driver: its files, and under these names what moves.
-_CLOCKS, _DISPLACED = ".clocks", ".displaced"
+_CLOCKS, _DISPLACED, _FREED = ".clocks", ".displaced", ".freed"
 RESULT = pa.schema([*delta.FILES, ("rows", pa.binary())])
 _LOST = pa.schema([schemas.READING.field(name) for name in ("device", *displaced.ORIGIN)])
 
 
 @dataclass(frozen=True)
 class Moves:
-    """The clocks that change the times of readings in silver, and the messages that leave it."""
+    """The clocks that change the times of readings in silver, the messages that leave it, and the
+    origins of those that leave quarantine."""
 
     clocks: pa.Table
     displaced: pa.Table
+    freed: pa.Table = field(default_factory=schemas.ORIGINS.empty_table)
 
     def __bool__(self) -> bool:
         return bool(self.clocks.num_rows or self.displaced.num_rows)
@@ -76,10 +78,16 @@ def _sql(value: str | int) -> str:
     return delta.text(value) if isinstance(value, str) else str(value)
 
 
-def result(written: list[dict], known: Iterable[pa.Table], lost: Iterable[pa.Table]) -> pa.Table:
+def result(
+    written: list[dict],
+    known: Iterable[pa.Table],
+    lost: Iterable[pa.Table],
+    freed: Iterable[pa.Table] = (),
+) -> pa.Table:
     """Rows of RESULT."""
     rows: list[dict] = [*written]
     more = ((_CLOCKS, clocks.CHANGED, known), (_DISPLACED, _LOST, lost))
+    more += ((_FREED, schemas.ORIGINS, freed),)
     for name, schema, parts in more:
         found = pa.concat_tables([schema.empty_table(), *(p.select(schema.names) for p in parts)])
         if found.num_rows:
@@ -90,12 +98,13 @@ def result(written: list[dict], known: Iterable[pa.Table], lost: Iterable[pa.Tab
 def of_result(rows: pa.Table) -> tuple[list[dict], Moves]:
     """(the files, what moves) of rows of RESULT."""
     found = rows.to_pylist()
-    parts = {_CLOCKS: [clocks.CHANGED.empty_table()], _DISPLACED: [_LOST.empty_table()]}
+    schemas_of = {_CLOCKS: clocks.CHANGED, _DISPLACED: _LOST, _FREED: schemas.ORIGINS}
+    parts = {name: [schema.empty_table()] for name, schema in schemas_of.items()}
     for one in found:
         if one["table"] in parts:
             parts[one["table"]].append(pa.ipc.open_stream(one["rows"]).read_all())
     files = [one for one in found if one["table"] not in parts]
-    return files, Moves(*(pa.concat_tables(parts[name]) for name in (_CLOCKS, _DISPLACED)))
+    return files, Moves(*(pa.concat_tables(parts[name]) for name in schemas_of))
 
 
 def _bytes(rows: pa.Table) -> bytes:

@@ -1,6 +1,7 @@
 """Takes frames out of quarantine after a fix, exactly once into silver.
 
-Replay picks the refused frames that can be read now and writes them into a sealed segment that
+Replay picks the refused frames that can be read now, or whose arrival has been disproved since
+(common/arrival.py), and writes them into a sealed segment that
 belongs to the tables; the next run reads it like a collector's (source.REPLAY). Silver stays exact
 because the same rules apply to these frames as to any other. Then the frames leave the quarantine
 table; a list `segment-N.json` names them. The next start, of a replay or of a run, repairs what a
@@ -14,16 +15,17 @@ import contextlib
 import fcntl
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from outpost_tools.common import labels, message, segments
-from outpost_tools.pipeline import delta, displaced, schemas, tables
-from outpost_tools.pipeline.displaced import ORIGIN
+from outpost_tools.common import arrival, labels, message, segments
+from outpost_tools.pipeline import delta, displaced, exact, schemas, tables
 from outpost_tools.pipeline.exact import DAMAGE
 
 CONFLICT = "conflict: another message has its number"  # a reason
@@ -46,13 +48,43 @@ def conflicts(tables_dir: Path) -> int:
     return reasons(tables_dir)[CONFLICT]
 
 
+def by_arrival(tables_dir: Path) -> int:
+    """How many frames were refused because of their arrival."""
+    return sum(n for reason, n in reasons(tables_dir).items() if arrival.is_refusal(reason))
+
+
 def frame(row: dict) -> segments.Frame:
     """The frame of a row, as it was in its segment."""
     flags = segments.FLAG_RETAIN if row["retained"] else 0
+    flags |= segments.FLAG_CLOCK_UNSET if row.get("clock_unset") else 0
     topic, payload = row["topic"].encode(), row["payload"]
     return segments.Frame(
         _ms(row["received"]), flags, row["original_length"], topic, payload, row["offset"], 0
     )
+
+
+def conflicting(place: Path, wanted: set[tuple[str, str, int]], version: int | None) -> pa.Table:
+    """The rows of these messages as conflicts in quarantine, the table in `place`. Costs what the
+    boards' own conflicts cost."""
+    if not wanted:
+        return schemas.READING.empty_table()
+    table = delta.open_table(place, version)
+    is_conflict = pc.field("reason") == CONFLICT
+    data = table.to_pyarrow_dataset(schema=tables.schema("quarantine"))
+    devices, found = {name[0] for name in wanted}, []
+    try:
+        rows = data.to_table(filter=is_conflict).to_pylist()
+    except FileNotFoundError:
+        if version is None:
+            raise
+        return conflicting(place, wanted, None)
+    for row in rows:
+        key = message.key_of(row["topic"].encode(), row["payload"])
+        if key is not None and key.device in devices and tuple(key[:3]) in wanted:
+            found += exact.frame_rows(frame(row), row["collector"], row["segment"])
+    batches = [one for one in exact.arrow_batches(iter(found)) if one.num_rows]
+    every = pa.Table.from_batches(batches, schemas.FRAME)
+    return every.filter(pc.is_null(every["reason"])).select(schemas.READING.names)
 
 
 def replay(
@@ -82,11 +114,11 @@ def _replay(
     tables_dir: Path, folder: Path, reason: str, versions: tuple[int, ...]
 ) -> tuple[int, int]:
     _finish_all(tables_dir)
-    readable, origins, refused = [], [], 0
+    readable, origins, refused, now_s = [], [], 0, time.time()
     for row in tables.read_table(tables_dir, "quarantine").to_pylist():
-        if not row["reason"].startswith(reason):
+        if not _is_meant(row["reason"], reason):
             continue
-        if _is_message(row, versions):
+        if _is_message(row, versions, now_s):
             readable.append(row)
             origins.append((row["collector"], row["segment"], row["offset"]))
         else:
@@ -97,7 +129,14 @@ def _replay(
     return len(readable), refused
 
 
-def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
+def _is_meant(reason: str, wanted: str) -> bool:
+    """Also "time", without the record that it is about."""
+    return reason.startswith(wanted) or (
+        arrival.is_refusal(reason) and reason.partition(": ")[2].startswith(wanted)
+    )
+
+
+def _is_message(row: dict, versions: tuple[int, ...], now_s: float) -> bool:
     """Whether the frame can be read now. If it was read in part, that part is in silver already. A
     conflict stays: its number is still taken."""
     if row["reason"] == CONFLICT or row["reason"].startswith(message.LEFT_OUT):
@@ -105,16 +144,17 @@ def _is_message(row: dict, versions: tuple[int, ...]) -> bool:
     length = row["original_length"]
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is lost
         return False
+    one = frame(row)
+    how = {"retained": one.retained, "versions": versions}
     try:
-        message.decode(
-            row["topic"],
-            row["payload"],
-            retained=bool(row["retained"]),
-            versions=versions,
-            received_ms=_ms(row["received"]),
-        )
-    except message.Malformed:
-        return False
+        found = message.decode(row["topic"], row["payload"], **how)
+        message.decode(row["topic"], row["payload"], received_ms=one.arrival_ms, **how)
+    except message.Malformed as error:
+        if not arrival.is_refusal(str(error)):
+            return False
+        row["clock_unset"] = True  # if it is a message, its arrival is no evidence
+        newest_s = max((r.time_s or 0.0 for r in found.readings), default=None)
+        return arrival.is_disproved(one.received_ms / 1000, newest_s, now_s)
     return True
 
 
@@ -129,7 +169,12 @@ def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
     making = folder / f"segment-{number:012d}.making"
     _write_durably(making, json.dumps(origins).encode())
     frames = [
-        segments.encode_frame(_ms(row["received"]), row["topic"].encode(), row["payload"])
+        segments.encode_frame(
+            _ms(row["received"]),
+            row["topic"].encode(),
+            row["payload"],
+            clock_unset=bool(row.get("clock_unset")),
+        )
         for row in rows
     ]
     unsealed = folder / f"segment-{number:012d}.open"
@@ -163,12 +208,15 @@ def _finish_all(tables_dir: Path) -> None:
         number = segments.segment_number(path)
         if number > delta.committed(place, tables.REPLAY):
             origins = json.loads(path.read_text(encoding="utf-8"))
-            gone = pa.Table.from_pylist([dict(zip(ORIGIN, one, strict=True)) for one in origins])
+            gone = pa.Table.from_pylist(
+                [dict(zip(schemas.ORIGIN, one, strict=True)) for one in origins]
+            )
             batch = delta.Batch(tables.REPLAY, number)
-            delta.rewrite(place, lambda table: _without(table, gone), [], batch)  # noqa: B023
+            delta.rewrite(place, lambda table: without(table, gone), [], batch)  # noqa: B023
 
 
-def _without(table: DeltaTable, gone: pa.Table) -> tuple[list[dict], list[dict]]:
+def without(table: DeltaTable, gone: pa.Table) -> tuple[list[dict], list[dict]]:
+    """(new files, files that they replace) without the frames of these ORIGINs."""
     made, replaced = [], []
     for one in delta.files_of(table):
         path = delta.path_of(table, one)

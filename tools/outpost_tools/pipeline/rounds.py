@@ -26,8 +26,8 @@ _RENEW_EACH = 3  # failures in a row: starting a session takes a busy machine ha
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when Spark failed permanently, segments were damaged or are not read, or messages
-    conflict. Raises ToolError when the input is unsuitable."""
+    """0, or 1 when Spark failed permanently, segments were damaged or are not read, messages
+    conflict, or times contradict arrivals. Raises ToolError when the input is unsuitable."""
     job.check_directories(args.log, args.tables)
     args.tables.mkdir(parents=True, exist_ok=True)
     # Python's side of Spark logs every lost connection, and its servers print them.
@@ -153,12 +153,15 @@ class Troubles:
         self._told: deque[str] = deque(maxlen=_TOLD_AGAIN)
         self._before = self._known = self._found()
 
-    def _found(self) -> tuple[int, int]:
-        return quarantine.damage(self._tables_dir), quarantine.conflicts(self._tables_dir)
+    def _found(self) -> tuple[int, int, int]:
+        counts = (quarantine.damage, quarantine.conflicts, quarantine.by_arrival)
+        damaged, conflicts, by_arrival = (count(self._tables_dir) for count in counts)
+        return damaged, conflicts, by_arrival
 
     @property
     def count(self) -> int:
-        return sum(self._known) - sum(self._before) + len(self._unread)
+        new = (max(now - old, 0) for now, old in zip(self._known, self._before, strict=True))
+        return sum(new) + len(self._unread)
 
     def tell(self, say: Say) -> None:
         """Report what is new since the last call."""
@@ -173,7 +176,9 @@ class Troubles:
 
     def _news(self) -> Iterator[str]:
         found = self._found()
-        damaged, conflicts = (new - old for new, old in zip(found, self._known, strict=True))
+        damaged, conflicts, by_arrival = (
+            new - old for new, old in zip(found, self._known, strict=True)
+        )
         self._known = found
         unread = consumed.unread_lines(self._log, self._tables_dir)
         yield from (line for line in unread if line not in self._unread)
@@ -184,6 +189,12 @@ class Troubles:
             yield (
                 f"{conflicts} messages have the number of another one and different contents: two "
                 "boards with one identity, or a restored flash; the later ones are in quarantine"
+            )
+        if by_arrival > 0:
+            yield (
+                f"{by_arrival} messages were refused because their times are far from their "
+                "arrival: the clock of a board is wrong, or that of the collector's machine was; "
+                "in the second case, `outpost pipeline replay --reason time` frees them"
             )
 
 

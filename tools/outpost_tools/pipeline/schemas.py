@@ -20,6 +20,8 @@ _ORIGIN = [
     ("collector", pa.string()),
     ("segment", pa.int64()),
     ("offset", pa.int64()),
+    # true: the clock that `received` comes from was not known to be set; otherwise null
+    ("clock_unset", pa.bool_()),
 ]
 READING = pa.schema(
     [
@@ -67,6 +69,9 @@ def frame_batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=FRAME)
 
 
+ORIGIN = ["collector", "segment", "offset"]
+ORIGINS = pa.schema([READING.field(name) for name in ORIGIN])
+PLACE = ["received", *ORIGIN]  # the order of arrival
 QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
 QUARANTINE = QUARANTINE_TABLE.names
 # One row per (device, stream): the numbers in silver as flat inclusive ranges, the messages

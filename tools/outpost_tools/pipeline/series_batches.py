@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import labels, segments, series
-from outpost_tools.pipeline import arrival, exact, schemas, series_rows
+from outpost_tools.common import arrival, labels, segments, series
+from outpost_tools.pipeline import exact, schemas, series_rows
 
 _BYTES_PER_BATCH = 512 << 10  # of payload: bounds the rows of a batch; a byte can make several
 
@@ -59,7 +59,9 @@ class SeriesReader:
         spans = zip(frames["topic_at"][read], frames["payload_at"][read], strict=True)
         topics = [self._data[begin:end] for begin, end in spans]
         good &= np.array(list(map(self._matches, topics, found.devices)), dtype=bool)
-        earliest, latest = arrival.limits(frames["received_ms"][read].astype(np.float64) / 1000)
+        received_s = frames["received_ms"][read].astype(np.float64) / 1000
+        unset = frames["flags"][read] & segments.FLAG_CLOCK_UNSET > 0
+        earliest, latest = arrival.limits_of(received_s, unset)
         time_s = (found.start_ms[found.message] + found.since_ms) / 1000
         fits = (time_s >= earliest[found.message]) & (time_s <= latest[found.message])
         fits |= ~found.is_clock_set[found.message]
@@ -89,6 +91,7 @@ class SeriesReader:
             return each(frames[name][found.read].astype(np.int64))
 
         uptime_ms = found.uptime_ms[of_row]
+        unset = frames["flags"][found.read][of_row] & segments.FLAG_CLOCK_UNSET > 0
         columns = {
             "device": each_text(found.devices),
             "stream": each_text([bytes(stream).hex() for stream in found.heads["stream"]]),
@@ -107,5 +110,6 @@ class SeriesReader:
             "collector": pa.repeat(pa.scalar(self._collector, pa.string()), count),
             "segment": pa.repeat(pa.scalar(self._number, pa.int64()), count),
             "offset": of_frame("begin"),
+            "clock_unset": pa.array(unset, mask=~unset),
         }
         return schemas.frame_batch(columns, count)

@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from outpost_tools.common import arrival
 from outpost_tools.pipeline import gold_schemas, health, schemas
 
 KEY = [*schemas.KEY, "boot"]
-NEEDED = [*KEY, "seq", "record", "held", "name", "value", "time", "placed", "received"]
+NEEDED = [*KEY, "seq", "record", "held", "name", "value", "time", "placed"]
+NEEDED += ["received", "clock_unset"]
 # Metrics of the firmware and of its users that describe the device's own health: their last value
 # is shown.
 HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_cause",)}
@@ -53,6 +55,8 @@ def added(parts: list[pa.Table]) -> pa.Table:
 
 def _facts(rows: pa.Table) -> pa.Table:
     """Rows of TOTALS without the delays, one per reading, then combined."""
+    at = rows.schema.get_field_index("received")
+    rows = rows.set_column(at, rows.schema.field(at), arrival.seen_of(rows))
     is_null = pc.is_null(rows["time"])
     backlog = pc.subtract(rows["seq"], rows["held"])
     columns = {name: rows[name] for name in KEY}
@@ -106,7 +110,8 @@ def _key_names(rows: pa.Table) -> pa.Array:
 
 
 def _delays(rows: pa.Table) -> pa.Table:
-    """KEY, ms, count, max_ms: one value per message that has a time."""
+    """KEY, ms, count, max_ms: one value per message whose time and arrival are known."""
+    rows = rows.filter(pc.is_null(rows["clock_unset"]))
     rows = rows.filter(pc.and_(pc.equal(rows["record"], 0), pc.is_valid(rows["time"])))
     received, time = (rows[name].cast(pa.int64()).to_numpy() for name in ("received", "time"))
     delay_ms = np.rint((received - time) / 1000).astype(np.int64)

@@ -13,6 +13,7 @@ whatever it processes, and calls for a thousand boards would take a second.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ from outpost_tools.pipeline import (
     moves,
     packed,
     parts,
+    quarantine,
     schemas,
     tables,
 )
@@ -41,8 +43,7 @@ _ORDER = [
     (name, "ascending")
     for name in ("code", "seq", "received", "collector", "segment", "offset", "record")
 ]
-_KEY = [*schemas.KEY, "seq"]
-_HEADS = ["code", *_KEY, "boot", *displaced.PLACE]
+_HEADS = ["code", *schemas.KEY, "seq", "boot", *schemas.PLACE]
 Stored = Callable[[set[tuple[str, str, int]]], pa.Table]
 
 
@@ -53,16 +54,17 @@ def nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
 @dataclass(frozen=True)
 class Sources:
     """What a batch's tasks read besides it, all as it was before the batch: the log, the tables,
-    the state's files by bucket, the files of the known fingerprints, the version of silver (None:
-    the newest), and the time before which its readings were deleted. A batch that is repeated
-    because its driver died between the commits of two tables must find what it found the first
-    time."""
+    the state's files by bucket, the files of the known fingerprints, the versions of silver and of
+    quarantine (None: the newest), and the time before which readings were deleted. A batch that is
+    repeated because its driver died between the commits of two tables must find what it found the
+    first time."""
 
     log: Path
     tables_dir: Path
     state_files: dict[int, list[Path]]
     fingerprints: tuple[Path, ...]
     silver_version: int | None
+    quarantine_version: int | None
     deleted_us: int
 
     def path_of(self, collector: str, segment: int) -> Path:
@@ -71,6 +73,12 @@ class Sources:
     def stored(self, wanted: set[tuple[str, str, int]]) -> pa.Table:
         """The rows that silver has for these messages."""
         return displaced.stored(self.tables_dir / "readings", wanted, self.silver_version)
+
+    def refused(self, wanted: set[tuple[str, str, int]]) -> pa.Table:
+        """The rows of these messages in quarantine, which conflict with others."""
+        return quarantine.conflicting(
+            self.tables_dir / "quarantine", wanted, self.quarantine_version
+        )
 
     def states(self, readings: pa.Table) -> pa.Table:
         """The state before the batch, for the streams in all buckets of these readings."""
@@ -82,14 +90,15 @@ class Sources:
 @dataclass(frozen=True)
 class Marked:
     """The results for a batch: new readings, origins of its messages that conflict with another,
-    rows of silver that another message displaces, rows of silver of which the whole message has
-    arrived, clocks that change the times of readings in silver, the state after the batch, and the
-    fingerprints of what is kept."""
+    rows of silver that another message displaces, rows of silver of which the whole message or an
+    earlier copy has arrived, origins that leave quarantine, clocks that change the times of
+    readings in silver, the state after the batch, and the fingerprints of what is kept."""
 
     readings: pa.Table
     conflicts: pa.Table
     displaced: pa.Table
     outgrown: pa.Table
+    freed: pa.Table
     clocks: pa.Table
     state: pa.Table
     fingerprints: np.ndarray
@@ -105,11 +114,14 @@ def mark(batch: DataFrame, said: Path, sources: Sources) -> DataFrame:
         group, (readings, refused) = key[0].as_py(), packed.unpack(rows)
         known = fingerprints.Known.of_files(sources.fingerprints)
         before = sources.states(readings)
-        marked = mark_streams(readings, before, known, sources.stored, sources.deleted_us)
+        marked = mark_streams(
+            readings, before, known, sources.stored, sources.refused, sources.deleted_us
+        )
         fingerprints.write(said, group, marked.fingerprints)
         more = conflicts.refused(marked.conflicts, sources.path_of, marked.displaced)
         written = _written(sources.tables_dir, marked, pa.concat_tables([refused, more]))
-        return moves.result(written, [marked.clocks], [marked.displaced, marked.outgrown])
+        lost = [marked.displaced, marked.outgrown]
+        return moves.result(written, [marked.clocks], lost, [marked.freed])
 
     return batch.groupBy("bucket").applyInArrow(take, schemas.spark(moves.RESULT))
 
@@ -129,6 +141,7 @@ def mark_streams(
     state: pa.Table,
     known: fingerprints.Known,
     stored: Stored = nothing_stored,
+    refused: Stored = nothing_stored,
     deleted_us: int = 0,
 ) -> Marked:
     """Mark `rows` of this batch, given the `state` of their streams (others are passed on)."""
@@ -139,31 +152,48 @@ def mark_streams(
     first_copy, copies = first_copies(rows)
     begins = np.flatnonzero(copies)
     key = (code[begins] << SEQ_BITS) + rows["seq"].to_numpy()[begins]
-    is_old = in_ranges(key, old)
+    is_old, lengths = in_ranges(key, old), np.diff(begins, append=len(code))
     prints = fingerprints.of_messages(rows, begins)
     fresh = first_copy[begins] & ~is_old
     differs = _differing(prints, fresh, known)
-    part = parts.find(rows, begins, key, fresh, differs, stored, deleted_us)
-    differs &= ~(part.is_part | part.is_first | part.is_taking)
-    fresh = fresh & ~part.is_part | part.is_first
     heads = rows.select(_HEADS).take(begins)
     latest = _latest(state, state_codes, len(names))
-    late = is_old & differs & (_received(heads) <= latest[code[begins]])
-    late &= ~_after(key, part.is_taking)
-    taking, giving = _displacing(heads, np.flatnonzero(late), stored)
-    is_whole, differs = _but_displaced(part.is_taking, differs, np.isin(key, key[taking]))
-    lengths = np.diff(begins, append=len(code))
-    said = fresh | differs | is_whole
-    clock = _clocks(state, rows.filter(pa.array(np.repeat(said, lengths))))
+    is_early = is_old & (_received(heads) <= latest[code[begins]])
+    contested = np.isin(key, key[differs | is_early])
+    all_rows, at = rows.select(schemas.READING.names), np.flatnonzero(contested)
+    found = parts.settle(all_rows, begins, at, differs, is_old, stored, refused, deleted_us)
+    kept, lost, taking = _chosen(found, begins)
+    kept |= fresh & ~contested
+    clock = _clocks(state, rows.filter(pa.array(np.repeat(kept | lost, lengths))))
     after = _next_state(names, grown(old, key[fresh]), clock)
     changed, after["open_boots"] = _open_boots(rows, state, state_codes, clock, names)
     after |= _sums(state, state_codes, rows, begins, len(names)) | _arrived(latest, code, rows)
-    kept = heads.append_column("conflicts", pa.array(differs)).filter(pa.array(fresh | differs))
-    after |= conflicts.next_state(state, state_codes, kept, len(names))
-    states = pa.table([after[field.name] for field in schemas.STREAM], schema=schemas.STREAM)
-    readings = _placed(rows, np.repeat(fresh | taking | is_whole, lengths), clock)
-    origins = heads.select(displaced.ORIGIN).filter(pa.array(differs & ~taking))
-    return Marked(readings, origins, giving, part.outgrown, changed, states, prints[said])
+    heads = heads.append_column("conflicts", pa.array(lost | taking))
+    said, more = heads.filter(pa.array(kept | lost)), _more_conflicts(found.more, names)
+    after |= conflicts.next_state(state, state_codes, said, len(names), more)
+    states = pa.table([after[one.name] for one in schemas.STREAM], schema=schemas.STREAM)
+    new = rows.filter(pa.array(np.repeat(kept, lengths))).select(schemas.READING.names)
+    readings = clocks.place(parts.joined([new, *found.taken], schemas.READING), clock)
+    origins = heads.select(schemas.ORIGIN).filter(pa.array(lost))
+    return Marked(readings, origins, *parts.moved(found), changed, states, prints[kept | lost])
+
+
+def _chosen(found: parts.Settled, begins: np.ndarray) -> list[np.ndarray]:
+    return [_which(at, begins) for at in (found.kept, found.refused, found.taking)]
+
+
+def _which(places: list[int], begins: np.ndarray) -> np.ndarray:
+    found = np.zeros(len(begins), dtype=bool)
+    found[places] = True
+    return found
+
+
+def _more_conflicts(more: Counter[parts.Name], names: pa.Array) -> np.ndarray:
+    """How many conflicts each stream has got."""
+    found = np.zeros(len(names), np.int64)
+    for (device, stream, _), count in more.items():
+        found[pc.index(names, f"{device}/{stream}").as_py()] += count
+    return found
 
 
 def _clocks(state: pa.Table, rows: pa.Table) -> pa.Table:
@@ -186,48 +216,6 @@ def _latest(state: pa.Table, codes: np.ndarray, streams: int) -> np.ndarray:
 def _arrived(latest: np.ndarray, code: np.ndarray, rows: pa.Table) -> dict[str, pa.Array]:
     np.maximum.at(latest, code, _received(rows))
     return {"received_max": pa.array(latest)}
-
-
-def _placed(rows: pa.Table, which: np.ndarray, clock: pa.Table) -> pa.Table:
-    readings = rows.filter(pa.array(which)).select(schemas.READING.names)
-    return clocks.place(readings.cast(schemas.READING), clock)
-
-
-def _after(key: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Which copies arrived after one of these (at most one for each number) and have its number.
-    key: ascending, those of one number in order of arrival."""
-    at = np.flatnonzero(which)
-    before = np.searchsorted(at, np.arange(len(key)))
-    return key == np.append(key[at], -1)[before - 1]
-
-
-def _displacing(heads: pa.Table, late: np.ndarray, stored: Stored) -> tuple[np.ndarray, pa.Table]:
-    """(which messages displace one in silver, the rows of those): they arrived earlier.
-
-    late: places of the conflicting messages that may do so. Silver is read only when there are any;
-    within one collector's log there never are, as long as its clock does not go back.
-    """
-    taking = np.zeros(heads.num_rows, dtype=bool)
-    columns = [heads[name].take(late).to_pylist() for name in (*_KEY, *displaced.PLACE)]
-    first: dict[tuple, tuple] = {}
-    for index, *values in zip(late.tolist(), *columns, strict=True):
-        first.setdefault(tuple(values[:3]), (tuple(values[3:]), index))
-    there = stored(set(first))
-    gives = np.zeros(there.num_rows, dtype=bool)
-    places = (there[name].to_pylist() for name in (*_KEY, *displaced.PLACE))
-    for row, values in enumerate(zip(*places, strict=True)):
-        place, index = first[tuple(values[:3])]
-        if place < tuple(values[3:]):
-            taking[index] = gives[row] = True
-    return taking, there.filter(pa.array(gives))
-
-
-def _but_displaced(
-    is_taking: np.ndarray, differs: np.ndarray, is_lost: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(is_taking, differs): a whole message that is displaced by another is a conflict, as its part
-    is. is_lost: its number belongs to a message that was displaced."""
-    return is_taking & ~is_lost, differs | is_taking & is_lost
 
 
 def _open_boots(

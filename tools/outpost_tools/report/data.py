@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import attention, board_words
-from outpost_tools.common.collector_notes import REASONS, TAKEN_OVER
+from outpost_tools.common import arrival, attention, board_words
+from outpost_tools.common.collector_notes import CLOCK, REASONS, TAKEN_OVER
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.words import natural
 from outpost_tools.pipeline import health
@@ -95,6 +95,7 @@ class Report:
     wear: pd.DataFrame
     damaged: int = 0  # pieces of the collectors' segments that could not be read
     taken_over: int = 0  # notes of collectors that another client uses their id
+    clock_wrong: int = 0  # notes of collectors that their machine's clock is wrong
     begin: pd.Timestamp | None = None
     end: pd.Timestamp | None = None
     # from one message to the next, per device
@@ -111,7 +112,7 @@ def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
     found = outages.load_events(events) if events else []
     try:
         devices, gaps = (read_table(tables, name).to_pandas() for name in ("devices", "gaps"))
-        wanted = (wish or Wish()).within(devices["last_seen"].max() if len(devices) else None)
+        wanted = (wish or Wish()).within(_newest(devices["last_seen"]))
         timed = reading.readings(tables, wanted)
         refused = reading.by_reason(reading.refused(tables, wanted))
     except FileNotFoundError as error:
@@ -119,7 +120,7 @@ def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
     messages = _messages(timed)
     ahead_s = _ahead_s(messages)
     if timed.num_rows:
-        newest_arrival = pd.Timestamp(pc.max(timed["received"]).as_py())
+        newest_arrival = pd.Timestamp(pc.max(arrival.seen_of(timed)).as_py())
         timed, messages = (reading.past(rows, newest_arrival) for rows in (timed, messages))
     report = Report(
         devices=_devices(devices, _latency(messages)),
@@ -130,6 +131,7 @@ def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
         outages=[one for one in found if _is_in(one, wanted)],
         wear=wear(timed),
         taken_over=_refused(refused, REASONS[TAKEN_OVER]),
+        clock_wrong=_refused(refused, REASONS[CLOCK]),
         damaged=_refused(refused, DAMAGE),
         intervals_s=_intervals_s(messages),
         range=wanted,
@@ -142,6 +144,12 @@ def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
         )
         report.binned = _binned(report, timed, messages)
     return report
+
+
+def _newest(seen: pd.Series) -> pd.Timestamp | None:
+    """Those after now, which a wrong clock gave, only if there are no others."""
+    past = seen[seen <= pd.Timestamp.now(tz="UTC") + pd.Timedelta(days=1)]
+    return (past if len(past) else seen).max() if len(seen) else None
 
 
 def _is_in(outage: Outage, wanted: TimeRange) -> bool:
@@ -164,9 +172,9 @@ def _gaps(gaps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _messages(timed: pa.Table) -> pa.Table:
-    """One row per message: device, time, delay in ms until its first arrival, and the least that
-    the board's clock was ahead."""
-    first = timed.filter(pc.equal(timed["record"], 0))
+    """One row per message whose arrival is known: device, time, delay in ms until its first
+    arrival, and the least that the board's clock was ahead."""
+    first = timed.filter(pc.and_(pc.equal(timed["record"], 0), pc.is_null(timed["clock_unset"])))
     delay_us = pc.subtract(first["received"].cast(pa.int64()), first["time"].cast(pa.int64()))
     delay = pc.divide(delay_us.cast(pa.float64()), 1000.0)
     # delivery takes some time even if the clocks say otherwise

@@ -96,8 +96,8 @@ def _verdict(found: list, report: Report) -> str:
     return f'<p class="verdict">{parts}</p>'
 
 
-def _collectors(report: Report) -> tuple[int, int]:
-    return report.damaged, report.taken_over
+def _collectors(report: Report) -> tuple[int, int, int]:
+    return report.damaged, report.taken_over, report.clock_wrong
 
 
 def _advice(found: list, report: Report) -> str:

@@ -82,6 +82,9 @@ class Newest:
     def __init__(self) -> None:
         self.boards: dict[str, Board] = {}
         self.old = 0  # messages that were not current
+        # Of boards whose times are far from ours: messages since left_out was last cleared, and how
+        # far the newest reading of the last one is behind our clock.
+        self.left_out: dict[str, tuple[int, float]] = {}
 
     def board(self, name: str) -> Board | None:
         """None: there are too many."""
@@ -104,6 +107,8 @@ class Newest:
         newest_s = max(reading.time_s or 0.0 for reading in message.readings)
         if abs(now - newest_s) > FRESH_S:
             self.old += 1
+            count, _ = self.left_out.get(message.device, (0, 0.0))
+            self.left_out[message.device] = count + 1, now - newest_s
             return
         self._accept(board, message, now)
 

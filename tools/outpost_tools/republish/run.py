@@ -7,15 +7,17 @@ were current) is in the broker's retained messages, and is read back at each con
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable
 
 from outpost_tools.common import labels, message
 from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.machine_clock import MachineClock, steady
 from outpost_tools.republish import discovery
 from outpost_tools.republish.link import Arrived, Link
-from outpost_tools.republish.newest import Board, Newest
+from outpost_tools.republish.newest import FRESH_S, Board, Newest
 from outpost_tools.republish.topics import OFFLINE, ONLINE, Topics
 
 INTERVAL_S = 1.0  # between two publications of a board
@@ -24,15 +26,11 @@ _AT_ONCE = 200  # boards to publish before the socket is served again
 _BYE_S = 2.0
 
 _SET_S = 2.0  # a change of the clock by less than this is not treated as setting it
-# Where it exists, this clock continues while the machine sleeps.
-_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_TELL_S = 60.0  # between two lines about messages that were left out
+_BOARDS_TOLD = 5
+_AGREE_S = 30.0  # the newest readings of boards that agree on the time differ by no more
 
 Out = tuple[str, bytes]
-
-
-def steady() -> float:
-    """Seconds of a monotonic clock."""
-    return time.clock_gettime(_STEADY)
 
 
 class Republisher:
@@ -50,6 +48,8 @@ class Republisher:
     ) -> None:
         self._link, self._topics, self._ha_prefix, self._now = link, topics, ha_prefix, now
         self._steady, self._ahead_s = steady, now() - steady()
+        self.clock = MachineClock(FRESH_S, _AGREE_S, now=now, steady=steady)
+        self._tell_at = steady() + _TELL_S
         self.newest = Newest()
         self.ending = Ending()
         self._told: dict[str, bool] = {}  # the availability that was published for each board
@@ -78,6 +78,7 @@ class Republisher:
         for one in arrived:
             self._hear(one, now)
         self.newest.tick(now)
+        self._tell_left_out()
         if not self._link.can_write:
             return
         if self._link.is_fresh:
@@ -93,6 +94,24 @@ class Republisher:
         if abs(by_s) >= _SET_S:
             self._ahead_s += by_s
             self.newest.clock_set(by_s, now)
+
+    def _tell_left_out(self) -> None:
+        left_out = self.newest.left_out
+        if not left_out or self._steady() < self._tell_at:
+            return
+        self._tell_at = self._steady() + _TELL_S
+        first = sorted(left_out.items(), key=lambda one: -one[1][0])[:_BOARDS_TOLD]
+        said = ", ".join(
+            f"{name} ({count}, the newest {abs(old_s):.0f} s {'old' if old_s > 0 else 'ahead'})"
+            for name, (count, old_s) in first
+        )
+        more = (
+            f" and {len(left_out) - len(first)} more boards" if len(left_out) > len(first) else ""
+        )
+        why = self.clock.reason or "a backlog, or a wrong clock of the board or of this machine"
+        text = f"left out as not current: messages of {said}{more}: {why}"
+        print(f"outpost republish: {text}", file=sys.stderr, flush=True)
+        left_out.clear()
 
     # --- What arrives ---
 
@@ -115,7 +134,13 @@ class Republisher:
 
     def _hear_message(self, topic: str, payload: bytes, now: float) -> None:
         try:
-            self.newest.take(message.decode(topic, payload, received_ms=int(now * 1000)), now)
+            # Without its arrival: Newest compares times, and counts what it leaves out.
+            found = message.decode(topic, payload)
+            times = [one.time_s for one in found.readings if one.time_s is not None]
+            if times:
+                self.clock.look()
+                self.clock.take(found.device, max(times))
+            self.newest.take(found, now)
         except message.Malformed:
             pass  # the collector stores it, and quarantine shows why
 

@@ -16,7 +16,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--reason",
         required=True,
-        help='the beginning of the reason, for example "unknown version 2"; "" selects every frame',
+        help='the beginning of the reason, for example "unknown version 2"; "time" selects those '
+        'refused because of a wrong clock; "" selects every frame',
     )
 
 

@@ -1,0 +1,153 @@
+"""Is this machine's clock set? The collector and the republisher ask the same witnesses.
+
+The kernel says whether something synchronises its clock (adjtimex(2), or systemd's note). Boards
+tell the time of readings that they have just taken. The log tells how late it has been already.
+
+- Boards that agree with each other outweigh the kernel: if at least two agree on a time far from
+  ours, and more of them than agree with ours, our clock is wrong.
+- If the kernel says that nothing synchronises the clock, one board near our time is enough to
+  trust it, and one that is ahead of it is enough to call it wrong. A log with later arrivals too.
+- Otherwise it is not known; what depends on the clock must do without it.
+
+A board that sends its outbox tells old times. So a time before ours counts only if it keeps its
+distance for SETTLED_S, which a backlog does not. Bounded: MOST_BOARDS. Knows no message format.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+MOST_BOARDS = 1000
+SETTLED_S, JITTER_S = 5.0, 2.0
+_FORGET_S = 3600.0
+_LOOK_S = 1.0
+_SET_S = 2.0  # a change of the clock by less than this is not treated as setting it
+_TIME_ERROR = 5  # adjtimex(2): the clock is not synchronised
+_TIMEX_BYTES = 512  # more than its struct has on any machine
+_SYSTEMD = Path("/run/systemd/timesync/synchronized")
+# Where it exists, this clock continues while the machine sleeps.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def steady() -> float:
+    """Seconds of a monotonic clock."""
+    return time.clock_gettime(_STEADY)
+
+
+def kernel_says() -> bool | None:
+    """Whether something synchronises the clock; None: the kernel cannot be asked."""
+    if _SYSTEMD.exists():
+        return True
+    try:
+        state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
+    except (OSError, AttributeError):
+        return None
+    return None if state < 0 else state != _TIME_ERROR
+
+
+class _Said(NamedTuple):
+    """ahead_s: a board's time minus ours; since, at: when it first and last was so, steady."""
+
+    ahead_s: float
+    since: float
+    at: float
+
+
+class MachineClock:
+    """Call take() with what boards tell, look() now and then; reason: why the clock cannot be
+    trusted, None if it can.
+
+    far_s: times further apart contradict each other; those of two boards that agree differ by
+    `agree_s` at most. newest_s: of the arrivals that the log has already.
+    """
+
+    def __init__(
+        self, far_s: float, agree_s: float, *, newest_s: float = 0.0,
+        now: Callable[[], float] = time.time,
+        steady: Callable[[], float] = steady,
+        kernel: Callable[[], bool | None] = kernel_says,
+    ) -> None:  # fmt: skip
+        self._far_s, self._agree_s, self._newest_s = far_s, agree_s, newest_s
+        self._now, self._steady, self._kernel = now, steady, kernel
+        self._boards: dict[str, _Said] = {}
+        self._ahead_s = now() - steady()
+        self._looked_at = float("-inf")
+        self.reason: str | None = None
+        self.is_wrong = False  # not only unknown
+        self.set_by_s = 0.0  # since this was last cleared by the caller
+        self.look()
+
+    def take(self, board: str, newest_s: float) -> None:
+        """The time of the newest reading of a message that has just arrived."""
+        at, ahead_s = self._steady(), newest_s - self._now()
+        before = self._boards.pop(board, None)
+        is_same = before is not None and abs(before.ahead_s - ahead_s) <= JITTER_S
+        since = before.since if before is not None and is_same else at
+        while len(self._boards) >= MOST_BOARDS:
+            del self._boards[next(iter(self._boards))]
+        self._boards[board] = _Said(ahead_s, since, at)
+        self._judge()
+
+    def look(self) -> None:
+        at = self._steady()
+        by_s = self._now() - at - self._ahead_s
+        if abs(by_s) >= _SET_S:
+            self._ahead_s += by_s
+            self.set_by_s += by_s
+            for name, said in self._boards.items():
+                self._boards[name] = said._replace(ahead_s=said.ahead_s - by_s)
+        elif at - self._looked_at < _LOOK_S:
+            return
+        self._looked_at, self._is_synchronised = at, self._kernel()
+        self._judge()
+
+    def _judge(self) -> None:
+        near, far, ahead_s = self._counted()
+        is_free = self._is_synchronised is False
+        self.is_wrong, self.reason = True, None
+        if far > near and far >= (1 if is_free and ahead_s > 0 else 2):
+            boards = f"{far} boards agree" if far > 1 else "the kernel does not vouch for it"
+            side = "behind the boards'" if ahead_s > 0 else "ahead of the boards'"
+            self.reason = f"this machine's clock is {_words(ahead_s)} {side}: {boards}"
+            return
+        behind_s = self._newest_s - self._now()
+        if self._is_synchronised is not True and not near and behind_s > self._far_s:
+            self.reason = f"this machine's clock is {_words(behind_s)} behind its own log"
+            return
+        self.is_wrong = False
+        if is_free and not near:
+            self.reason = (
+                "this machine's clock is not known to be right: the kernel says that nothing "
+                "synchronises it, and no board has confirmed it"
+            )
+
+    def _counted(self) -> tuple[int, int, float]:
+        """(boards near our time, boards of the largest group that agrees on another, by how much
+        that is later)."""
+        forget = self._steady() - _FORGET_S
+        said = [one for one in self._boards.values() if one.at > forget]
+        near = sum(abs(one.ahead_s) <= self._far_s for one in said)
+        far = sorted(
+            one.ahead_s for one in said
+            if one.ahead_s > self._far_s
+            or (one.ahead_s < -self._far_s and one.at - one.since >= SETTLED_S)
+        )  # fmt: skip
+        most, best, first = 0, 0.0, 0
+        for last, ahead_s in enumerate(far):
+            while ahead_s - far[first] > self._agree_s:
+                first += 1
+            if last - first >= most:
+                most, best = last - first + 1, far[(first + last) // 2]
+        return near, most, best
+
+
+def _words(seconds: float) -> str:
+    seconds = abs(seconds)
+    for unit, size in (("days", 86_400), ("hours", 3600)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
