@@ -71,6 +71,7 @@ def _connections(
     # the broker remembers the number in a retained message
     is_asked = not args.new_log and not is_queued
     where = (found.address, found.collector, found.prefix)
+    security["second"] = found.second
     return link, {
         "question": Question(*where, **security) if is_asked else None,
         "share_question": ShareQuestion(*where, **security) if found.share else None,

@@ -111,9 +111,13 @@ def _link(args: argparse.Namespace):
     if args.credentials is not None:
         only_with_broker(args, "--credentials")
         found = credentials.find(args.credentials, "republisher")
+        found = found if has_will else found.second
         topics = Topics(found.topic_prefix)
-        where = (found.address, found.client_id + suffix, topics, args.home_assistant)
-        return Link(*where, login=found.login, tls=found.tls(), has_will=has_will), topics
+        where = (found.address, found.client_id, topics, args.home_assistant)
+        link = Link(*where, login=found.login, tls=found.tls(), has_will=has_will)
+        if not has_will:  # an earlier version made no second user
+            link.login_hint = "repeat `outpost broker add DIR --republisher NAME`"
+        return link, topics
     tls = tls_context(args.ca_file) if args.tls or args.ca_file else None
     topics = Topics(args.prefix)
     where = (args.broker, args.id + suffix, topics, args.home_assistant)
