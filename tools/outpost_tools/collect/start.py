@@ -37,7 +37,7 @@ def collector(args: argparse.Namespace) -> Collector:
     link, questions = _connections(args, found, log)
     metrics, health = Metrics(found.collector), Health()
     if args.metrics_port is not None:
-        metrics.serve(args.metrics_port, health)
+        metrics.serve(args.metrics_port, health, args.http_name)
     made = Collector(
         log,
         link,

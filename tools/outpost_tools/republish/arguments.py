@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import (
     add_command,
+    add_http_names,
     add_login,
     address,
     check_topic,
@@ -66,6 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="PORT",
         help="serve the newest values to Prometheus on 127.0.0.1",
     )
+    add_http_names(parser)
     parser.add_argument("--id", default="republisher", help="MQTT client identifier")
     parser.add_argument(
         "--retire",
@@ -91,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if args.metrics_port is not None:
         from outpost_tools.republish import metrics
 
-        metrics.serve(made.newest, args.metrics_port)
+        metrics.serve(made.newest, args.metrics_port, args.http_name)
     made.ending.on_signals()
     return made.run()
 
