@@ -67,7 +67,7 @@ def configuration(app: ASGIApp, **more: Any) -> uvicorn.Config:
 def serve_in_thread(app: ASGIApp, port: int, option: str) -> None:
     """On loopback, until the process ends. Raises ToolError."""
     made = listener("127.0.0.1", port, f"{option} {port}")
-    server = Server(configuration(_Paced(app), lifespan="off"))
+    server = Server(configuration(_Paced(app), lifespan="off"), MOST)
     threading.Thread(target=server.run, args=([made],), daemon=True).start()
 
 
@@ -114,7 +114,7 @@ class _Open:
 class Server(uvicorn.Server):
     """most: connections at a time."""
 
-    def __init__(self, config: uvicorn.Config, most: int = MOST) -> None:
+    def __init__(self, config: uvicorn.Config, most: int) -> None:
         super().__init__(config)
         self._most = most
         self._open: dict[_Open, asyncio.Task[None]] = {}

@@ -27,7 +27,7 @@ class _Server(http_server.Server):
     """Ends the work on boards before it ends itself."""
 
     def __init__(self, config: uvicorn.Config, jobs: Jobs) -> None:
-        super().__init__(config)
+        super().__init__(config, http_server.MOST)
         self._jobs = jobs
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
