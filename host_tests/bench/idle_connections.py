@@ -140,8 +140,8 @@ def main() -> int:
         ports = {"collect": children.free_port(), "republish": children.free_port()}
         options = ("--metrics-port", str(ports["collect"]))
         collector = stack.enter_context(Process(folder, broker.port, options=options))
-        command = [sys.executable, "-m", "outpost_tools.cli", "republish",
-                   "--broker", f"127.0.0.1:{broker.port}", "--metrics-port", str(ports["republish"])]  # fmt: skip
+        words = ["--broker", f"127.0.0.1:{broker.port}", "--metrics-port", ports["republish"]]
+        command = [sys.executable, "-m", "outpost_tools.cli", "republish", *map(str, words)]
         other = children.start(
             command, log=folder / "republish.txt", env=children.tools_environment()
         )
