@@ -26,7 +26,7 @@ def _entry(found: Credentials) -> dict:
     """Returns what the dialogue "add MQTT" would leave in its storage."""
     login = dict(zip(("username", "password"), found.login, strict=True))
     data = {"broker": found.host, "port": found.port, **login, "certificate": found.ca,
-            "discovery": True}  # fmt: skip
+            "client_id": found.client_id, "discovery": True}  # fmt: skip
     then = "2025-01-01T00:00:00+00:00"
     return {
         "created_at": then, "modified_at": then, "data": data, "disabled_by": None,

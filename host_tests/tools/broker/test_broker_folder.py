@@ -209,11 +209,11 @@ def test_credentials_without_a_certificate_trust_nobody(fleet, ca):
 
 def test_a_revoked_board_is_out_of_the_brokers_file_and_has_no_credentials(outpost, fleet):
     security = fleet / "server" / "dynamic-security.json"
-    assert "kitchen" in security_file.names(security_file.load(security))
+    assert "kitchen" in security_file.bound(security_file.load(security))
     status, out, _ = outpost("revoke", "kitchen")
     assert status == 0 and "at its next start" in out
     document = security_file.load(security)
-    assert "kitchen" not in security_file.names(document)
+    assert "kitchen" not in security_file.bound(document)
     assert "board kitchen" not in [one["rolename"] for one in document["roles"]]
     assert not (fleet / "boards" / "kitchen.json").exists()
     status, _, err = outpost("revoke", "kitchen")

@@ -5,6 +5,7 @@ its own is refused, and those who belong work."""
 import contextlib
 import json
 import socket
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,8 +14,13 @@ import pytest
 
 from exact_fleet import Run, assert_exact
 from made_broker import AclBroker, MadeBroker, Peer
+from outpost_tools.broker import security_file
+from outpost_tools.collect.rights import RightsQuestion
+from outpost_tools.common import credentials
+from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox import publishing
+from outpost_tools.send.line import Line, operators_access
 from real_broker import wait_for
 
 NOT_AUTHORIZED_3 = 135  # paho's name for CONNACK 5, as for MQTT 5's 0x87
@@ -27,7 +33,8 @@ def broker(tmp_path_factory):
     """One for all: each test uses boards of its own."""
     names = ("rogue", "cellar", "garden", "board-1", "board-2")
     with MadeBroker(tmp_path_factory.mktemp("made"), *names) as made:
-        made.outpost("add", "--collector", "collector-2")
+        for name in ("collector-2", "test-collector", "absent-collector"):
+            made.outpost("add", "--collector", name)
         yield made
 
 
@@ -41,7 +48,7 @@ def rogue(broker):
 @pytest.fixture
 def collector(broker):
     """On a session of its own, with all that a collector may read."""
-    with broker.peer("collector-1", "collector", client_id="test-collector") as peer:
+    with broker.peer("test-collector", "collector") as peer:
         for name in ("outpost/+/data", "outpost/+/durable", "outpost/collectors/#"):
             assert peer.subscribe(name) in (0, 1)
         yield peer
@@ -127,17 +134,17 @@ def test_a_denied_publish_is_acknowledged_and_the_connection_stays(broker, colle
 def test_more_is_queued_for_an_absent_collector_than_mosquitto_would_by_itself(broker):
     """1,000 by default; and a larger number than 2147483647 would wrap."""
     name = "absent-collector"
-    with broker.peer("collector-1", "collector", client_id=name, clean=False) as peer:
+    with broker.peer(name, "collector", clean=False) as peer:
         peer.subscribe("outpost/+/data")
     with broker.peer("cellar") as board:
         board.client.loop_start()
         sent = [board.client.publish("outpost/cellar/data", b"%d" % n, qos=1) for n in range(3000)]
         wait_for(lambda: all(one.is_published() for one in sent), "all PUBACKs")
-    with broker.peer("collector-1", "collector", client_id=name, clean=False) as peer:
+    with broker.peer(name, "collector", clean=False) as peer:
         peer.client.loop_start()
         wait_for(lambda: len(peer.received) >= 3000, "all messages")
         assert [data for _, data in peer.received] == [b"%d" % n for n in range(3000)]
-    broker.peer("collector-1", "collector", client_id=name).client.disconnect()
+    broker.peer(name, "collector").client.disconnect()
 
 
 def test_an_operator_commands_a_board_and_nothing_else(broker, collector):
@@ -147,7 +154,7 @@ def test_an_operator_commands_a_board_and_nothing_else(broker, collector):
         assert board.subscribe("outpost/cellar/command") == 1
         assert other.subscribe("outpost/rogue/command") == 1
         for name, role in (("monitor-1", "monitor"), ("collector-1", "collector")):
-            with broker.peer(name, role, client_id=name) as peer:
+            with broker.peer(name, role) as peer:
                 peer.publish("outpost/cellar/command", b"evil")
         for topic in ("outpost/cellar/data", "outpost/cellar/durable"):
             with broker.peer("desk", "operator") as desk:
@@ -178,6 +185,88 @@ def test_an_older_folder_learns_what_an_operator_is(tmp_path):
         assert made.outpost("add", "--operator", "desk") == 0
         with made.peer("desk", "operator") as desk:
             assert desk.subscribe("outpost/+/answer") == 1
+
+
+def as_of_an_earlier_version(made):
+    """Its users, but for boards and monitors, were bound to no client identifier; it made no second
+    users."""
+    path = made.folder / "server" / "dynamic-security.json"
+    document = json.loads(path.read_text())
+    others = [one for one in document["clients"] if not one["username"].endswith("~2")]
+    for one in others:
+        if one["username"] not in ("cellar", "monitor-1"):
+            del one["clientid"]
+    path.write_text(json.dumps(document | {"clients": others}))
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_add_binds_the_users_of_an_earlier_folder_and_says_so(tmp_path, capsys, is_running):
+    with MadeBroker(tmp_path, "cellar") as made:
+        made.outpost("add", "--reader", "wall")
+        made.stop()
+        as_of_an_earlier_version(made)
+        if is_running:
+            made.start()
+            with made.peer("wall", "reader", client_id="collector-1") as thief:
+                assert thief.is_connected  # what is to be mended
+        capsys.readouterr()
+        assert made.outpost("list") == 1
+        assert "accepted under any name" in capsys.readouterr().out
+        assert made.outpost("add", "cellar") == 0
+        said = capsys.readouterr().out
+        for name in ("collector collector-1", "reader wall", "admin admin"):
+            assert f"{name}: from now on the broker accepts it with the client identifier" in said
+        assert "client ID" in said and "monitor-1" not in said
+        assert made.outpost("list") == 0
+        assert made.outpost("add", "cellar") == 0
+        assert "from now on" not in capsys.readouterr().out
+        if not is_running:
+            made.start()
+        with made.peer("wall", "reader", client_id="collector-1") as thief:
+            assert not thief.is_connected
+        for name, role in (("wall", "reader"), ("collector-1", "collector")):
+            with made.peer(name, role) as peer:
+                assert peer.is_connected
+        with Peer(made.credentials("collector-1", "collector").second) as second:
+            assert second.is_connected
+        made.outpost("add", "--operator", "desk")  # the administrator's connection works as well
+        made.outpost("revoke", "--collector", "collector-1")
+        assert not [one for one in bound(made) if one.startswith("collector-1")]
+
+
+def bound(made):
+    path = made.folder / "server" / "dynamic-security.json"
+    return security_file.bound(json.loads(path.read_text()))
+
+
+def test_a_collector_asks_a_broker_of_an_earlier_version_too(tmp_path, capsys):
+    """Which has no second user: the questions go by the first, and it says how that is mended."""
+    with MadeBroker(tmp_path, "cellar") as made:
+        made.stop()
+        as_of_an_earlier_version(made)
+        made.start()
+        found = made.credentials("collector-1", "collector")
+        question = RightsQuestion(
+            found.address, "collector-1", "outpost", credentials=found.login, tls=found.tls(),
+            second=found.second,
+        )  # fmt: skip
+        assert question.ask(Ending()) == 1
+        assert "outpost broker add DIR --collector collector-1" in capsys.readouterr().err
+
+
+def test_two_commands_with_one_operators_credentials_wait_for_each_other(broker, capsys):
+    broker.outpost("add", "--operator", "busy")
+    access = operators_access(credentials.place(broker.folder, "operator", "busy"))
+    first, second = (Line(access, [], lambda: None, lambda *_: None) for _ in range(2))
+    first.open()
+    waiting = threading.Thread(target=second.open)
+    waiting.start()
+    wait_for(lambda: "waiting: another command is connected" in capsys.readouterr().err, "the word")
+    assert waiting.is_alive()
+    first.close()
+    waiting.join(10)
+    assert not waiting.is_alive()
+    second.close()
 
 
 def test_a_boards_own_messages_arrive(rogue, collector):

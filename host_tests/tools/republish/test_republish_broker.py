@@ -34,6 +34,7 @@ def made(tmp_path_factory):
     with MadeBroker(tmp_path_factory.mktemp("made"), *NAMES, "garden", "rogue") as broker:
         broker.outpost("add", "--republisher", "republisher")
         broker.outpost("add", "--reader", "home-assistant")
+        broker.outpost("add", "--reader", "late")
         yield broker
 
 
@@ -126,7 +127,7 @@ def test_an_hour_of_outage_shows_no_old_value_as_new_and_the_collector_has_all(t
     clock = SimpleNamespace(now=float(int(time.time())) - 2 * HOUR)
     start = clock.now
     mine = made.folder / "collectors/collector-1.json"
-    collector = Process(tmp_path, made.port, credentials=mine)
+    collector = Process(tmp_path, made.port, credentials=mine, name="collector-1")
     with collector, made.peer("home-assistant", "reader") as peer:
         wait_until(lambda: "subscribed" in collector.text())
         world = World(made, Watcher(peer), opened(made, clock))
@@ -293,7 +294,7 @@ def test_a_board_that_is_retired_is_forgotten(made, capsys):
         # a new connection does not bring it back
         world.republisher._link.is_fresh = True
         world.until(lambda: not world.republisher._link.is_fresh)
-        with made.peer("home-assistant", "reader", client_id="late") as late:
+        with made.peer("late", "reader") as late:
             again = Watcher(late)
             late.until(lambda: again.last, "what is retained")
             assert not [topic for topic in again.last if "kitchen" in topic]

@@ -155,7 +155,9 @@ def test_a_command_that_the_broker_took_for_nobody_is_sent_again(broker, monkeyp
     monkeypatch.setattr(delivery, "_FIRST_REPEAT_S", 0.2)
     broker.peer("cellar").client.disconnect()
     found = credentials.find(broker.folder, "operator", "desk")
-    access = delivery.Access(found.address, found.topic_prefix, found.login, found.tls())
+    access = delivery.Access(
+        found.address, found.topic_prefix, found.login, found.tls(), found.client_id
+    )
     one = delivery.Delivery(access, {"cellar": ("c-1", b'{"id":"c-1","do":"report"}')})
     sending = threading.Thread(target=one.run, args=(100,), kwargs=WAITING)
     sending.start()
@@ -174,7 +176,9 @@ def test_an_acknowledgement_between_two_commands_that_go_out_again(broker, monke
     """
     monkeypatch.setattr(delivery, "_FIRST_REPEAT_S", 0.1)
     found = credentials.find(broker.folder, "operator", "desk")
-    access = delivery.Access(found.address, found.topic_prefix, found.login, found.tls())
+    access = delivery.Access(
+        found.address, found.topic_prefix, found.login, found.tls(), found.client_id
+    )
     commands = {name: (f"c-{name}", b"{}") for name in ("board-1", "cellar")}
     one = delivery.Delivery(access, commands)
     publish, published = one.line.client.publish, []
@@ -196,7 +200,9 @@ def test_an_acknowledgement_between_two_commands_that_go_out_again(broker, monke
 def test_who_may_not_send_is_told(broker, capsys):
     with pytest.raises(ToolError, match="an operator's rights"):
         found = credentials.find(broker.folder, "board", "cellar")
-        access = delivery.Access(found.address, found.topic_prefix, found.login, found.tls())
+        access = delivery.Access(
+            found.address, found.topic_prefix, found.login, found.tls(), found.client_id
+        )
         one = delivery.Delivery(access, {"board-1": ("a", b"{}")})
         one.line.client._client_id = b"cellar"
         one.run(20, is_waiting=True, tell=print)

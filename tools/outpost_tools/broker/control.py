@@ -38,9 +38,7 @@ class Control:
         self._name = f"broker {admin.host}:{admin.port}"
         self._answers: dict[str, dict[str, Any]] = {}
         self._state = ""  # "": not yet connected; otherwise "in", or why not
-        self._client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id=f"outpost-admin-{secrets.token_hex(4)}"
-        )
+        self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=admin.client_id)
         self._client.username_pw_set(*admin.login)
         self._client.tls_set_context(admin.tls())
         self._client.on_connect = self._on_connect
@@ -74,6 +72,16 @@ class Control:
         if "error" in answer:
             raise Refused(f"{self._name}: {command}: {answer['error']}")
         return answer.get("data") or {}
+
+    def bind(self, user: str) -> None:
+        """Binds the user to a client identifier that is its name. The plugin then ends the user's
+        connection, even if it is ours: the answer may not arrive."""
+        asked = {"command": "setClientId", "username": user, "clientid": user}
+        self._client.publish(TOPIC, json.dumps({"commands": [asked]}), qos=1)
+        until = time.monotonic() + ANSWER_S
+        while time.monotonic() < until and "" not in self._answers:
+            if self._client.loop(_STEP_S) != mqtt.MQTT_ERR_SUCCESS:
+                return
 
     def has(self, kind: str, name: str) -> bool:
         """kind: Client or Role."""

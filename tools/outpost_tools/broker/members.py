@@ -21,15 +21,18 @@ from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 
 ROLES = tuple(role for role in credentials.ROLES if role != "admin")
+_TO_SET = "; set that in the program that reads (Home Assistant: MQTT, Configure, client ID)"
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """is_known: the broker accepts it."""
+    """is_known: the broker accepts it. is_bound: from one client identifier alone, in which folders
+    of earlier versions may be lacking."""
 
     role: str
     name: str
     is_known: bool
+    is_bound: bool = True
 
 
 def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> str:
@@ -42,10 +45,29 @@ def add(folder: Folder, role: str, name: str, *, new_password: bool = False) -> 
         made = folder.new_credentials(role, name, about) if is_new else folder.load(role, name)
         with _door(folder) as door:
             door.add(made)
+            mended = _bind(folder, door)
         path = folder.save(made)
         what = "credentials in" if is_new else "exists already; its credentials stay in"
-        done = [f"{role} {name}: {what} {path}; {door.when}", configuration.mend(folder, about)]
-        return "\n".join(filter(None, done))
+        done = f"{role} {name}: {what} {path}; {door.when}"
+        return "\n".join([done, *mended, *filter(None, [configuration.mend(folder, about)])])
+
+
+def _bind(folder: Folder, door: _Running | _Stopped) -> list[str]:
+    """Binds the users of an earlier version to their client identifiers. Returns what was done."""
+    known, done = door.bound(), []
+    for role, name in (*_members_here(folder), ("admin", "admin")):
+        users = [user for user in rights.users(role, name) if known.get(user) != user]
+        if not users or name not in known:
+            continue
+        if role == "admin":
+            door.bind(name)
+        else:
+            door.add(folder.load(role, name))
+        done.append(
+            f"{role} {name}: from now on the broker accepts it with the client identifier "
+            f"{name!r} alone{_TO_SET if role == 'reader' else ''}"
+        )
+    return done
 
 
 def check_free(folder: Folder, role: str, name: str) -> None:
@@ -65,7 +87,7 @@ def revoke(folder: Folder, role: str, name: str) -> str:
                 f"{'' if other == 'board' else f'--{other} '}{name}`"
             )
         with _door(folder) as door:
-            was_known = door.remove(name)
+            was_known = door.remove(role, name)
         was_here = folder.has(role, name)
         folder.forget(role, name)
         if not was_known and not was_here:
@@ -79,11 +101,19 @@ def members(folder: Folder) -> tuple[list[Member], str]:
     folder.about()
     with folder.locked():
         with _door(folder) as door:
-            known = door.names()
-        here = [(role, name) for role in ROLES for name in folder.names(role)]
-        others = known - {name for _, name in here} - {"admin"}
-        found = [Member(role, name, name in known) for role, name in here]
+            known = door.bound()
+        here = _members_here(folder)
+        users = {one: rights.users(*one) for one in here}
+        others = known.keys() - {user for many in users.values() for user in many} - {"admin"}
+        found = [
+            Member(*one, one[1] in known, all(known.get(user) == user for user in users[one]))
+            for one in here
+        ]
         return found + [Member("?", name, True) for name in sorted(others)], door.source
+
+
+def _members_here(folder: Folder) -> list[tuple[str, str]]:
+    return [(role, name) for role in ROLES for name in folder.names(role)]
 
 
 def _other_role(folder: Folder, role: str, name: str) -> str:
@@ -105,25 +135,30 @@ class _Running:
         self._control = control
 
     def add(self, made: Credentials) -> None:
-        client = rights.client(made.role, made.user)
         for role in rights.made_with(made.role, made.user, made.topic_prefix):
             has_role = self._control.has("Role", role["rolename"])
             self._control.do("modifyRole" if has_role else "createRole", **role)
-        has_client = self._control.has("Client", made.user)
-        verb = "modifyClient" if has_client else "createClient"
-        self._control.do(verb, **client, password=made.password)
+        for client in rights.clients(made.role, made.user):
+            has_client = self._control.has("Client", client["username"])
+            verb = "modifyClient" if has_client else "createClient"
+            self._control.do(verb, **client, password=made.password)
 
-    def remove(self, name: str) -> bool:
+    def bind(self, user: str) -> None:
+        self._control.bind(user)
+
+    def remove(self, role: str, name: str) -> bool:
         """When the plugin deletes a client, it closes the client's connection."""
-        was_known = self._control.has("Client", name)
-        if was_known:
-            self._control.do("deleteClient", username=name)
+        known = [one for one in rights.users(role, name) if self._control.has("Client", one)]
+        for user in known:
+            self._control.do("deleteClient", username=user)
         if self._control.has("Role", rights.board_role(name)):
             self._control.do("deleteRole", rolename=rights.board_role(name))
-        return was_known
+        return name in known
 
-    def names(self) -> set[str]:
-        return set(self._control.do("listClients").get("clients", []))
+    def bound(self) -> dict[str, str]:
+        """The client identifier to which each user is bound; "": to none."""
+        clients = self._control.do("listClients", verbose=True).get("clients", [])
+        return {one["username"]: one.get("clientid", "") for one in clients}
 
 
 class _Stopped:
@@ -141,13 +176,17 @@ class _Stopped:
         security_file.add(self._document, made.role, made.user, made.password, prefix)
         self._write()
 
-    def remove(self, name: str) -> bool:
-        was_known = security_file.remove(self._document, name)
+    def bind(self, user: str) -> None:
+        security_file.bind(self._document, user)
+        self._write()
+
+    def remove(self, role: str, name: str) -> bool:
+        was_known = security_file.remove(self._document, role, name)
         self._write()
         return was_known
 
-    def names(self) -> set[str]:
-        return security_file.names(self._document)
+    def bound(self) -> dict[str, str]:
+        return security_file.bound(self._document)
 
     def _write(self) -> None:
         path = self._folder.security.relative_to(self._folder.path)

@@ -4,9 +4,9 @@ An ACL file is not enough: with one, mosquitto 2.0 grants every SUBSCRIBE and dr
 a board on the collectors' shared subscription would take away a part of the fleet's messages. The
 plugin answers 0x80. Whatever no role allows is denied, including delivery.
 
-The users of boards and monitors are bound to one client identifier, so they cannot take over
-another's session. Collectors, operators and the administrator are not bound: they open second
-connections besides their own, and with the rights that they need they could do worse things anyway.
+Law: every user is bound to one client identifier, its own name, so none can take over another's
+session. Who needs a second connection beside the permanent one has a second user for it, with the
+same password and rights (`Credentials.second`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import base64
 import hashlib
 import os
 from typing import Any
+
+from outpost_tools.common.credentials import second_name
 
 SEND, RECEIVE, SUBSCRIBE = "publishClientSend", "publishClientReceive", "subscribePattern"
 DENIED = {SEND: False, RECEIVE: False, "subscribe": False, "unsubscribe": True}
@@ -116,10 +118,16 @@ def made_with(role: str, name: str, prefix: str) -> list[dict[str, Any]]:
     return [one for one in roles_on_demand(prefix) if one["rolename"] == role]
 
 
-def client(role: str, name: str) -> dict[str, Any]:
-    """A client without a password."""
-    bound = {"clientid": name} if role in ("board", "monitor") else {}
-    return {"username": name, **bound, "roles": [{"rolename": role_of(role, name)}]}
+def users(role: str, name: str) -> list[str]:
+    """The users of a member: the collector asks the broker on a connection of its own whether it
+    may start; `republish --retire` runs beside the permanent one."""
+    return [name, second_name(name)] if role in ("collector", "republisher") else [name]
+
+
+def clients(role: str, name: str) -> list[dict[str, Any]]:
+    """The member's clients, without a password."""
+    roles = [{"rolename": role_of(role, name)}]
+    return [{"username": user, "clientid": user, "roles": roles} for user in users(role, name)]
 
 
 def hashed(password: str) -> dict[str, Any]:

@@ -26,25 +26,33 @@ def new(prefix: str, share: str) -> Document:
 
 def add(document: Document, role: str, name: str, password: str, prefix: str) -> None:
     """Adds the user, replacing one with this name."""
-    remove(document, name)
+    remove(document, role, name)
     made = rights.made_with(role, name, prefix)
     names = {one["rolename"] for one in made}
     others = [one for one in document["roles"] if one["rolename"] not in names]
     document["roles"] = [*others, *made]
-    document["clients"].append(rights.client(role, name) | rights.hashed(password))
+    clients = rights.clients(role, name)
+    document["clients"] += [one | rights.hashed(password) for one in clients]
 
 
-def remove(document: Document, name: str) -> bool:
+def remove(document: Document, role: str, name: str) -> bool:
     """False: there is none."""
-    before = len(document["clients"])
-    document["clients"] = [one for one in document["clients"] if one["username"] != name]
+    before, users = len(document["clients"]), rights.users(role, name)
+    document["clients"] = [one for one in document["clients"] if one["username"] not in users]
     role = rights.board_role(name)
     document["roles"] = [one for one in document["roles"] if one["rolename"] != role]
     return len(document["clients"]) < before
 
 
-def names(document: Document) -> set[str]:
-    return {one["username"] for one in document["clients"]}
+def bound(document: Document) -> dict[str, str]:
+    """The client identifier to which each user is bound; "": to none."""
+    return {one["username"]: one.get("clientid", "") for one in document["clients"]}
+
+
+def bind(document: Document, user: str) -> None:
+    for one in document["clients"]:
+        if one["username"] == user:
+            one["clientid"] = user
 
 
 def load(path: Path) -> Document:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from outpost_tools.common import credentials
 from outpost_tools.common.command_line import login
+from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import tls_context
 
@@ -18,7 +19,8 @@ DEFAULT_PREFIX = "outpost"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """login: user and password. share: the group of a shared subscription."""
+    """login: user and password. share: the group of a shared subscription. second: the user of the
+    connections beside the permanent one; None: they have the same user."""
 
     address: tuple[str, int]
     collector: str
@@ -26,6 +28,7 @@ class Access:
     share: str | None
     login: tuple[str, str | None] | None
     tls: ssl.SSLContext | None
+    second: Credentials | None = None
 
 
 def of(args: argparse.Namespace) -> Access:
@@ -39,8 +42,15 @@ def of(args: argparse.Namespace) -> Access:
             f"--share {args.share}: these credentials are for another group; give --share alone"
         )
     share = found.share if args.share is not None else None
-    collector = args.id or found.client_id
-    return Access(found.address, collector, found.topic_prefix, share, found.login, found.tls())
+    if args.id not in (None, found.client_id):
+        raise ToolError(
+            f"--id {args.id}: these are the credentials of {found.client_id!r}, and the broker "
+            "accepts them with that client identifier alone"
+        )
+    return Access(
+        found.address, found.client_id, found.topic_prefix, share, found.login, found.tls(),
+        found.second,
+    )  # fmt: skip
 
 
 def _of_options(args: argparse.Namespace) -> Access:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import (
     add_command,
+    add_http_names,
     add_login,
     address,
     check_topic,
@@ -69,6 +70,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="PORT",
         help="serve Prometheus metrics on 127.0.0.1, and /healthz: 200, or 503 with the reason",
     )
+    add_http_names(parser)
     _add_limits(parser.add_argument_group("when to act"))
     _add_group(parser.add_argument_group("several collectors"))
     _add_security(parser.add_argument_group("security"))

@@ -4,16 +4,18 @@ Prometheus' text format and `/healthz`."""
 from __future__ import annotations
 
 import sys
-import threading
 import time
+from collections.abc import Sequence
 from functools import partial
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
-from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from outpost_tools.collect.health import Health
-from outpost_tools.common.errors import ToolError
+from outpost_tools.common import http_server, web
 
 STATS_INTERVAL_S = 5.0
 SAME_AGAIN_S = 600.0
@@ -63,25 +65,21 @@ class Metrics:
         self._said: tuple[int, bool] | None = None  # of the last line
         self._said_at = 0.0
 
-    def serve(self, port: int, health: Health) -> None:
-        """Serve on loopback, in separate threads. Raises ToolError."""
-        metrics = make_wsgi_app(self.registry)
+    def serve(self, port: int, health: Health, names: Sequence[str] = ()) -> None:
+        """Serve on loopback, in a thread. names: by which it may be asked, besides its own. Raises
+        ToolError."""
+        endpoint = web.metrics(self.registry)
 
-        def answer(environ, start_response):
-            if environ["PATH_INFO"] != "/healthz":
-                return metrics(environ, start_response)
+        async def metrics(request: Request) -> Response:
+            return endpoint(request)
+
+        async def healthz(_request: Request) -> Response:
             reason = health.reason
-            status = "503 Service Unavailable" if reason else "200 OK"
-            start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-            return [f"{health.text}\n".encode()]
+            return PlainTextResponse(f"{health.text}\n", 503 if reason else 200)
 
-        try:
-            server = make_server("127.0.0.1", port, answer, ThreadingWSGIServer, _Silent)
-        except (OSError, OverflowError) as error:
-            raise ToolError(
-                f"--metrics-port {port}: {error}; give a free port, 1 to 65535"
-            ) from None
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        paths = {"/": metrics, "/metrics": metrics, "/healthz": healthz}
+        app = Starlette(routes=[Route(path, answer) for path, answer in paths.items()])
+        http_server.serve_in_thread(web.OnlyByName(app, names), port, "--metrics-port")
 
     def stored(self, messages: int, length: int, seconds: float) -> None:
         """A group became durable."""
@@ -120,10 +118,3 @@ class Metrics:
             file=sys.stderr,
             flush=True,
         )
-
-
-class _Silent(WSGIRequestHandler):
-    """Prints no line on stderr for each request."""
-
-    def log_message(self, *_) -> None:
-        pass

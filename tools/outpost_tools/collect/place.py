@@ -19,6 +19,7 @@ import time
 
 import paho.mqtt.client as mqtt
 
+from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
@@ -29,6 +30,11 @@ _LIMITS = Limits(messages=1, seconds=1.0, bytes=1)
 
 
 _PLACE = ".segments"
+_OF_LOGIN = (0x86, 0x87)  # of MQTT 5; paho translates those of 3.1.1
+_EARLIER = (
+    "refused our second user; a broker of an earlier version has none, and lets others in under "
+    "our name: `outpost broker add DIR --collector {name}` mends it"
+)
 
 
 def topic_of(prefix: str, collector: str, place: str = _PLACE) -> str:
@@ -54,10 +60,14 @@ class Question(MessageConnection[None]):
         credentials: tuple[str, str | None] | None = None,
         tls: ssl.SSLContext | None = None,
         version: int = mqtt.MQTTv311,
+        second: Credentials | None = None,
     ) -> None:
+        """second: the user of this connection; None: the collector's."""
         # No collector's id has a "~".
-        name = f"{collector}~{self.suffix}"
-        super().__init__(address, name, _LIMITS, credentials=credentials, tls=tls, version=version)
+        name = second.client_id if second else f"{collector}~{self.suffix}"
+        login = second.login if second else credentials
+        super().__init__(address, name, _LIMITS, credentials=login, tls=tls, version=version)
+        self._first = credentials if second else None
         self._collector = collector
         self.topic = topic_of(prefix, collector, self.place)
         self._marker = os.urandom(8).hex().encode()
@@ -81,6 +91,11 @@ class Question(MessageConnection[None]):
         self._say(f"no answer on {self.topic}: may this user read and write it? going on without")
 
     def _on_connect(self, client: mqtt.Client, userdata, flags, reason, properties) -> None:
+        if reason.is_failure and self._first and reason.value in _OF_LOGIN:
+            self._say(_EARLIER.format(name=self._collector))
+            client.username_pw_set(*self._first)
+            self._first = None
+            return
         if reason.is_failure:
             super()._on_connect(client, userdata, flags, reason, properties)
             return

@@ -39,7 +39,7 @@ def collector(args: argparse.Namespace) -> Collector:
     link, questions = _connections(args, found, log)
     metrics, health = Metrics(found.collector), Health()
     if args.metrics_port is not None:
-        metrics.serve(args.metrics_port, health)
+        metrics.serve(args.metrics_port, health, args.http_name)
     made = Collector(
         log,
         link,
@@ -73,6 +73,7 @@ def _connections(
     # the broker remembers the number in a retained message
     is_asked = not args.new_log and not is_queued
     where = (found.address, found.collector, found.prefix)
+    security["second"] = found.second
     return link, {
         "question": Question(*where, **security) if is_asked else None,
         "share_question": ShareQuestion(*where, **security) if found.share else None,

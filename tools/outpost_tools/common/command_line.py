@@ -258,3 +258,15 @@ def page_password(args: argparse.Namespace) -> str:
     if password and args.cert is None:
         exposure.tell(exposure.on_the_way(args.listen, "give --cert and --key for HTTPS"))
     return password
+
+
+def add_http_names(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--http-name",
+        action="append",
+        default=[],
+        type=str.lower,
+        metavar="NAME",
+        help="answer HTTP that asks for this host name too, as a proxy may pass it on; may be "
+        "repeated; default: only 127.0.0.1 and localhost",
+    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import shlex
 import ssl
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ ROLES = {
 }  # fmt: skip
 _VERSION = 1
 _MARK = "outpost_credentials"
+
+
+def second_name(name: str) -> str:
+    """Nobody's name: no board's and no collector's has a "~"."""
+    return f"{name}~2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,11 @@ class Credentials:
     @property
     def login(self) -> tuple[str, str]:
         return self.user, self.password
+
+    @property
+    def second(self) -> Credentials:
+        """For a connection beside the permanent one, to whose identifier the user is bound."""
+        return replace(self, user=second_name(self.user), client_id=second_name(self.client_id))
 
     def tls(self) -> ssl.SSLContext:
         """Verifies the broker's certificate and its name. Raises ToolError."""

@@ -1,23 +1,20 @@
 """What the pages served from this machine have in common: security headers, the check of the host
-name, static files, the listener. Knows no page.
+name, static files. Knows no page.
 """
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 
-import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Send
-
-from outpost_tools.common.errors import ToolError
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
-OTHER_NAME = "ask for this page by 127.0.0.1 or localhost\n"
+OTHER_NAME = "ask for this page by 127.0.0.1 or localhost, or allow the name: --http-name\n"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -56,13 +53,30 @@ def with_headers(send: Send, wanted: dict[str, str]) -> Send:
     return send_more
 
 
-def own_name(request: Request) -> str:
-    """The host name that the browser used; "" if it is not this machine's own. So a foreign name
-    that points to 127.0.0.1 (DNS rebinding) reads nothing."""
+def refusal_of_name(request: Request, names: Sequence[str] = ()) -> Response | None:
+    """None: the browser asked for one of this machine's own names, or of `names`, with any port. So
+    a foreign name that points to 127.0.0.1 (DNS rebinding) reads nothing."""
     asked = request.headers.get("host", "").lower()
     name, _, port = asked.rpartition(":")
     name = name if port.isdecimal() and name else asked
-    return name if name in OWN_NAMES else ""
+    return None if name in (*OWN_NAMES, *names) else PlainTextResponse(OTHER_NAME, 421)
+
+
+class OnlyByName:
+    """The application for who asks for it by its name."""
+
+    def __init__(self, app: ASGIApp, names: Sequence[str] = ()) -> None:
+        self._app, self._names = app, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_asked = scope["type"] == "http"
+        answer = refusal_of_name(Request(scope), self._names) if is_asked else None
+        await (answer or self._app)(scope, receive, with_headers(send, headers()))
+
+
+def metrics(registry: CollectorRegistry) -> Callable[[Request], Response]:
+    """The endpoint for Prometheus."""
+    return lambda _request: Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 def static(package: str, *names: str) -> Callable[[Request], Response]:
@@ -77,34 +91,3 @@ def static(package: str, *names: str) -> Callable[[Request], Response]:
         return Response(data, headers={"Content-Type": _TYPES[Path(name).suffix]})
 
     return endpoint
-
-
-def listener(host: str, port: int, option: str) -> socket.socket:
-    """option: the beginning of the error message. Raises ToolError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-        made.listen(128)
-    except OSError as error:
-        made.close()
-        raise ToolError(
-            f"{option}: {error.strerror}; another program may use it: give another port"
-        ) from None
-    return made
-
-
-def configuration(app: ASGIApp, most_connections: int, **more) -> uvicorn.Config:
-    """more: further options of uvicorn."""
-    return uvicorn.Config(
-        app,
-        loop="asyncio",
-        ws="none",
-        limit_concurrency=most_connections,
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=2,  # a client that does not read would stay forever
-        **more,
-    )

@@ -14,11 +14,12 @@ import asyncio
 import base64
 import binascii
 import hmac
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import (
@@ -61,8 +62,10 @@ def application(
     changes: Changes,
     login: Login | None,
     report: Path | None = None,
+    names: Sequence[str] = (),
 ) -> ASGIApp:
-    """login: None on loopback. report: the file of `outpost report`, which may come later."""
+    """login: None on loopback. report: the file of `outpost report`, which may come later.
+    names: by which the page may be asked for without a password, besides its own."""
     pages = _Pages(fleet, follower, changes, report)
 
     @asynccontextmanager
@@ -78,12 +81,12 @@ def application(
         Route("/board/{name}", pages.board),
         Route("/board/{name}/charts", pages.charts),
         Route("/events", pages.events),
-        Route("/metrics", pages.metrics),
+        Route("/metrics", web.metrics(pages.registry)),
         Route("/report", pages.report),
         Route("/healthz", pages.health),
         Route("/static/{name}", web.static("outpost_tools.live", "live.css", "live.js")),
     ]
-    return _Guard(Starlette(routes=routes, lifespan=lifespan), login)
+    return _Guard(Starlette(routes=routes, lifespan=lifespan), login, names)
 
 
 class _Pages:
@@ -92,8 +95,8 @@ class _Pages:
     ) -> None:
         self._fleet, self._follower, self._changes = fleet, follower, changes
         self._report = report
-        self._registry = CollectorRegistry()
-        self._registry.register(Readings(fleet))
+        self.registry = CollectorRegistry()
+        self.registry.register(Readings(fleet))
 
     # not `async`: made in a thread, so that a large page does not hold up the events
     def overview(self, _request: Request) -> Response:
@@ -133,9 +136,6 @@ class _Pages:
             self._report, media_type="text/html", headers={"Content-Security-Policy": _OF_REPORT}
         )
 
-    def metrics(self, _request: Request) -> Response:
-        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
-
     async def health(self, _request: Request) -> Response:
         reason = self._follower.reason
         return PlainTextResponse(f"{reason or 'ok'}\n", 503 if reason else 200)
@@ -149,8 +149,8 @@ def _span(request: Request) -> str:
 class _Guard:
     """Who may ask, and the headers of every answer."""
 
-    def __init__(self, app: ASGIApp, login: Login | None) -> None:
-        self._app, self._login = app, login
+    def __init__(self, app: ASGIApp, login: Login | None, names: Sequence[str]) -> None:
+        self._app, self._login, self._names = app, login, names
         self._wrong = asyncio.Semaphore(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,7 +164,7 @@ class _Guard:
 
     async def _refusal(self, request: Request) -> Response | None:
         if self._login is None:
-            return None if web.own_name(request) else PlainTextResponse(web.OTHER_NAME, 421)
+            return web.refusal_of_name(request, self._names)
         if _is_right(request.headers.get("authorization", ""), self._login):
             return None
         if "authorization" in request.headers:

@@ -6,7 +6,13 @@ import argparse
 import shlex
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, add_page, page_password, positive
+from outpost_tools.common.command_line import (
+    add_command,
+    add_http_names,
+    add_page,
+    page_password,
+    positive,
+)
 
 SUMMARY = "show the newest values of all boards on a live page, without Spark"
 _DESCRIPTION = """\
@@ -66,6 +72,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="URL",
         help="the collector's /healthz, for --alerts; default: check whether one holds the log",
     )
+    add_http_names(parser)
     add_page(parser)
 
 
@@ -88,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
     serve(
         args.log, where, login, history_bytes=args.history_mib << 20, report=args.report,
-        jobs=args.jobs, say=say, alerts=alerts,
+        jobs=args.jobs, say=say, names=args.http_name, alerts=alerts,
     )  # fmt: skip
     return 0
 

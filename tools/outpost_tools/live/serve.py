@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from outpost_tools.common import web
+from outpost_tools.common import http_server
 from outpost_tools.common.ending import exit_on_signals
 from outpost_tools.common.errors import ToolError
 from outpost_tools.live.app import Login, application
-from outpost_tools.live.events import Changes
+from outpost_tools.live.events import MOST_BROWSERS, Changes
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 
-_MOST_CONNECTIONS = 400  # who has no password may hold some, not all memory
+_MOST_CONNECTIONS = 2 * MOST_BROWSERS  # so streams of events leave room for pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,12 @@ class Address:
         return f"{scheme}://{host}:{self.port}/"
 
 
-class _Server(uvicorn.Server):
+class _Server(http_server.Server):
     """Ends the streams of events before it waits for those that read them: else it would wait for
     each open page, cut it off, and print a traceback."""
 
     def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
-        super().__init__(config)
+        super().__init__(config, _MOST_CONNECTIONS)
         self._changes = changes
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -58,17 +59,18 @@ def serve(
     report: Path | None,
     jobs: Path | None,
     say,
+    names: Sequence[str] = (),
     alerts=None,
 ) -> None:
-    """say: called with the page's address once it answers. alerts: makes what tells of the fleet
-    that it gets, and of the follower. Raises ToolError."""
+    """say: called with the page's address once it answers. names: see application(). alerts:
+    makes what tells of the fleet that it gets, and of the follower. Raises ToolError."""
     fleet = Fleet()
     follower = Follower(log, fleet, history_bytes=history_bytes, jobs=jobs)
     changes = Changes(fleet)
     follower.on_change = changes.changed
     where = f"--listen {address.host}:{address.port}"
-    listener = web.listener(address.host, address.port, where)
-    config = _config(application(fleet, follower, changes, login, report), address)
+    listener = http_server.listener(address.host, address.port, where)
+    config = _config(application(fleet, follower, changes, login, report, names), address)
     exit_on_signals()
     telling = alerts(fleet, follower) if alerts is not None else None
     follower.start()
@@ -86,9 +88,8 @@ def serve(
 
 def _config(app: ASGIApp, address: Address) -> uvicorn.Config:
     """Raises ToolError."""
-    config = web.configuration(
+    config = http_server.configuration(
         app,
-        _MOST_CONNECTIONS,
         lifespan="on",
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,

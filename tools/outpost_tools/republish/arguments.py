@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import (
     add_command,
+    add_http_names,
     add_login,
     address,
     check_topic,
@@ -66,6 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="PORT",
         help="serve the newest values to Prometheus on 127.0.0.1",
     )
+    add_http_names(parser)
     parser.add_argument("--id", default="republisher", help="MQTT client identifier")
     parser.add_argument(
         "--retire",
@@ -91,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     if args.metrics_port is not None:
         from outpost_tools.republish import metrics
 
-        metrics.serve(made.newest, args.metrics_port)
+        metrics.serve(made.newest, args.metrics_port, args.http_name)
     made.ending.on_signals()
     return made.run()
 
@@ -111,9 +113,13 @@ def _link(args: argparse.Namespace):
     if args.credentials is not None:
         only_with_broker(args, "--credentials")
         found = credentials.find(args.credentials, "republisher")
+        found = found if has_will else found.second
         topics = Topics(found.topic_prefix)
-        where = (found.address, found.client_id + suffix, topics, args.home_assistant)
-        return Link(*where, login=found.login, tls=found.tls(), has_will=has_will), topics
+        where = (found.address, found.client_id, topics, args.home_assistant)
+        link = Link(*where, login=found.login, tls=found.tls(), has_will=has_will)
+        if not has_will:  # an earlier version made no second user
+            link.login_hint = "repeat `outpost broker add DIR --republisher NAME`"
+        return link, topics
     tls = tls_context(args.ca_file) if args.tls or args.ca_file else None
     topics = Topics(args.prefix)
     where = (args.broker, args.id + suffix, topics, args.home_assistant)

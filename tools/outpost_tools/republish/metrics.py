@@ -3,13 +3,17 @@ A value that is not current has no sample, so Prometheus sees that it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.common import http_server, web
 from outpost_tools.republish.newest import Newest
 
 
@@ -41,9 +45,13 @@ def registry_of(newest: Newest) -> CollectorRegistry:
     return registry
 
 
-def serve(newest: Newest, port: int) -> None:
-    """Serve on loopback, in a separate thread. Raises ToolError."""
-    try:
-        start_http_server(port, addr="127.0.0.1", registry=registry_of(newest))
-    except (OSError, OverflowError) as error:
-        raise ToolError(f"--metrics-port {port}: {error}; give a free port, 1 to 65535") from None
+def serve(newest: Newest, port: int, names: Sequence[str] = ()) -> None:
+    """Serve on loopback, in a thread. names: by which it may be asked, besides its own. Raises
+    ToolError."""
+    endpoint = web.metrics(registry_of(newest))
+
+    async def answer(request: Request) -> Response:
+        return endpoint(request)
+
+    app = Starlette(routes=[Route(path, answer) for path in ("/", "/metrics")])
+    http_server.serve_in_thread(web.OnlyByName(app, names), port, "--metrics-port")

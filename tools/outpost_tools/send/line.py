@@ -4,12 +4,15 @@ before anything is sent, and reconnects after a loss."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import secrets
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import paho.mqtt.client as mqtt
 
@@ -23,18 +26,35 @@ _REFUSED_CODE = 128
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """login: user and password."""
+    """login: user and password. client_id: to which the broker binds this user; "": to none. own:
+    its file, held while we are connected, because two connections under one identifier would end
+    each other."""
 
     address: tuple[str, int]
     prefix: str = "outpost"
     login: tuple[str, str | None] | None = None
     tls: ssl.SSLContext | None = None
+    client_id: str = ""
+    own: Path | None = None
 
 
 def operators_access(path: Path) -> Access:
     """path: the folder of `outpost broker init`, or an operator's file in it. Raises ToolError."""
     found = credentials.find(path, "operator")
-    return Access(found.address, found.topic_prefix, found.login, found.tls())
+    own = credentials.place(path, "operator", found.user) if path.is_dir() else path
+    where = found.address, found.topic_prefix
+    return Access(*where, found.login, found.tls(), found.client_id, own)
+
+
+def _hold(path: Path) -> IO[str]:
+    """Waits until no other command of this machine is connected with these credentials."""
+    held = path.open()
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print(f"waiting: another command is connected with {path}", file=sys.stderr, flush=True)
+        fcntl.flock(held, fcntl.LOCK_EX)
+    return held
 
 
 class Line:
@@ -56,8 +76,10 @@ class Line:
         self.fault = ""
         self.acknowledged: set[int] = set()
         self.client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2, client_id=f"send-{secrets.token_hex(6)}"
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id=access.client_id or f"send-{secrets.token_hex(6)}",
         )
+        self._held: IO[str] | None = None
         if access.login:
             self.client.username_pw_set(*access.login)
         if access.tls:
@@ -70,6 +92,7 @@ class Line:
     def open(self) -> None:
         """Raises ToolError."""
         host, port = self._access.address
+        self._held = _hold(self._access.own) if self._access.own else None
         try:
             self.client.connect(host, port, keepalive=refusals.SHORT_KEEP_ALIVE_S)
         except OSError as error:
@@ -77,6 +100,8 @@ class Line:
 
     def close(self) -> None:
         self.client.disconnect()
+        if self._held:
+            self._held.close()
 
     def publish(self, board: str, payload: bytes) -> int:
         """Publish to the board's command topic, QoS 1. Returns the packet identifier."""

@@ -28,6 +28,7 @@ _HEADERS = web.headers() | {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_OTHER_NAME = "ask for this page by 127.0.0.1 or localhost\n"
 _STRANGER = "open the address that `outpost setup` printed\n"
 # Not a redirect: after a link on another site, the browser would not send the cookie with it.
 _ENTRANCE = (
@@ -60,7 +61,7 @@ class Guard:
         """None: the application answers."""
         host = request.headers.get("host", "").lower()
         if host not in self._hosts:
-            return PlainTextResponse(web.OTHER_NAME, 421)
+            return PlainTextResponse(_OTHER_NAME, 421)
         if request.url.path == "/" and request.method == "GET":
             return self._entrance(request)
         if not self._is_known(request):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import uvicorn
 
-from outpost_tools.common import web
+from outpost_tools.common import http_server
 from outpost_tools.common.ending import exit_on_signals
 from outpost_tools.setup.app import application
 from outpost_tools.setup.desk import Desk
@@ -20,15 +20,14 @@ from outpost_tools.setup.guard import Guard
 from outpost_tools.setup.jobs import Jobs
 
 _HOST = "127.0.0.1"  # never another one: the page writes to boards and handles passwords
-_MOST_CONNECTIONS = 50
 _INTERRUPTED = 130  # as of `outpost flash`
 
 
-class _Server(uvicorn.Server):
+class _Server(http_server.Server):
     """Ends the work on boards before it ends itself."""
 
     def __init__(self, config: uvicorn.Config, jobs: Jobs) -> None:
-        super().__init__(config)
+        super().__init__(config, http_server.MOST)
         self._jobs = jobs
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -39,9 +38,9 @@ class _Server(uvicorn.Server):
 def serve(desk: Desk, *, opens: bool, say: Callable[[str], None]) -> int:
     """Returns the exit status. opens: whether to open a browser. say: gets the address. Raises
     ToolError."""
-    listener = web.listener(_HOST, 0, f"{_HOST}")
+    listener = http_server.listener(_HOST, 0, f"{_HOST}")
     guard = Guard(application(desk), listener.getsockname()[1])
-    config = web.configuration(guard, _MOST_CONNECTIONS, lifespan="off")
+    config = http_server.configuration(guard, lifespan="off")
     exit_on_signals()
     try:
         say(f"setup page: {guard.url} (Ctrl-C ends it)")

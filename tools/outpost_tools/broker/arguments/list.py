@@ -42,4 +42,6 @@ def run(args: argparse.Namespace) -> int:
 def _state(one) -> str:
     if one.role == "?":
         return "accepted, but has no credentials here: `outpost broker revoke`, unless in use"
-    return "accepted" if one.is_known else "unknown to the broker: `outpost broker add` it again"
+    if not one.is_known:
+        return "unknown to the broker: `outpost broker add` it again"
+    return "accepted" if one.is_bound else "accepted under any name: `outpost broker add` it again"

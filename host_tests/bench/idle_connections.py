@@ -1,0 +1,158 @@
+"""Idle connections on every HTTP port of the tools, while messages come: what is stored and
+confirmed, and how long a page takes, without and with them in turn.
+
+    python host_tests/bench/idle_connections.py [--idle 2000] [--rate 5000] [--seconds 10]
+        [--turns 2]
+
+One run of mosquitto, `outpost collect`, `republish`, `live` and `setup`. A connection that a server
+closes is opened again once a second, half of them with half a request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import selectors
+import socket
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path.extend(paths.ALL)
+
+import collector_load as load
+from collector_process import Process
+from live_server import Server
+from outpost_tools.common import children
+from outpost_tools.common.broker import Broker
+from setup_server import SetupServer
+
+PART_S = 0.1
+
+
+class Idle:
+    """count connections to each port, kept up in a thread."""
+
+    def __init__(self, ports: list[int], count: int) -> None:
+        self._wanted = [port for port in ports for _ in range(count)]
+        self._open = selectors.DefaultSelector()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._keep)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+        for key in [*self._open.get_map().values()]:
+            key.fileobj.close()
+
+    def _keep(self) -> None:
+        due = list(self._wanted)
+        while not self._ending.is_set():
+            for number, port in enumerate(due):
+                one = socket.socket()
+                one.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    one.connect(("127.0.0.1", port))
+                self._open.register(one, selectors.EVENT_READ, (port, number % 2))
+            due = []
+            until = time.monotonic() + 1
+            while time.monotonic() < until and not self._ending.is_set():
+                for key, _ in self._open.select(0.1):
+                    self._open.unregister(key.fileobj)
+                    key.fileobj.close()
+                    due.append(key.data[0])
+
+
+def get(port: int, path: str) -> tuple[float, str]:
+    """Seconds, and the page."""
+    began = time.monotonic()
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            text = answer.read().decode()
+    except urllib.error.HTTPError as error:  # setup wants its token: an answer all the same
+        text = error.read().decode()
+    return time.monotonic() - began, text
+
+
+def counter(port: int, name: str) -> int:
+    found = re.search(rf"^outpost_collector_{name}_total (\S+)$", get(port, "/metrics")[1], re.M)
+    return int(float(found[1])) if found else 0
+
+
+def publish(port: int, rate: int, seconds: float, packets) -> float:
+    """Returns the messages per second that the broker acknowledged."""
+    publisher, began = load.Publisher(port), time.monotonic()
+    for part in range(round(seconds / PART_S)):
+        time.sleep(max(0.0, began + part * PART_S - time.monotonic()))
+        publisher.publish([next(packets) for _ in range(round(rate * PART_S))])
+    publisher.close()
+    return publisher.sent / (time.monotonic() - began)
+
+
+def turn(broker_port: int, ports: dict[str, int], idle: int, args, packets) -> str:
+    watched = ports["collect"]
+    with Idle([*ports.values()], idle):
+        time.sleep(3)
+        before = [counter(watched, name) for name in ("messages", "confirmations")]
+        began, rate = time.monotonic(), []
+        sending = threading.Thread(
+            target=lambda: rate.append(publish(broker_port, args.rate, args.seconds, packets))
+        )
+        sending.start()
+        pages: dict[str, list[float]] = {name: [] for name in ports}
+        while sending.is_alive():
+            for name, port in ports.items():
+                pages[name].append(get(port, "/")[0])
+            time.sleep(0.2)
+        sent_s = time.monotonic() - began
+        after = [counter(watched, name) for name in ("messages", "confirmations")]
+    stored, confirmed = ((b - a) / sent_s for a, b in zip(before, after, strict=True))
+    slowest = ", ".join(f"{name} {1000 * max(all_s):.0f}" for name, all_s in pages.items())
+    return (
+        f"{idle:5} idle on each port: sent {rate[0]:.0f}/s, stored {stored:.0f}/s, confirmations "
+        f"{confirmed:.0f}/s; slowest page in ms: {slowest}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--idle", type=int, default=2000)
+    parser.add_argument("--rate", type=int, default=5000)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--turns", type=int, default=2)
+    args = parser.parse_args()
+    packets = ((load.topic_of(name), data) for name, _, data in load.fleet(200, 10**9))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="idle-")))
+        broker = stack.enter_context(Broker("mosquitto", folder / "broker"))
+        ports = {"collect": children.free_port(), "republish": children.free_port()}
+        options = ("--metrics-port", str(ports["collect"]))
+        collector = stack.enter_context(Process(folder, broker.port, options=options))
+        words = ["--broker", f"127.0.0.1:{broker.port}", "--metrics-port", ports["republish"]]
+        command = [sys.executable, "-m", "outpost_tools.cli", "republish", *map(str, words)]
+        other = children.start(
+            command, log=folder / "republish.txt", env=children.tools_environment()
+        )
+        stack.callback(children.stop, other)
+        ports["live"] = stack.enter_context(Server(collector.log, folder)).port
+        ports["setup"] = stack.enter_context(SetupServer(folder)).port
+        for _ in range(args.turns):
+            for idle in (0, args.idle):
+                print(turn(broker.port, ports, idle, args, packets), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
