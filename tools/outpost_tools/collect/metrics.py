@@ -50,7 +50,7 @@ class Metrics:
         text = "In our log, not yet confirmed to the board"
         self.unconfirmed = gauge("unconfirmed_messages", text)
         self.streams = gauge("streams", "Streams known")
-        text = "Connections that another client with our id seems to have ended"
+        text = "Connections that another client with our id ended, as the broker said"
         self.takeovers = gauge("takeovers", text)
         text = "Sessions that the broker had and has lost, with their queues"
         self.lost_sessions = gauge("lost_sessions", text)
