@@ -22,6 +22,9 @@ sys.path[:0] = paths.ALL
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_name, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# What asks a cloud's metadata service for credentials, at an address outside this machine.
+os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
+
 # The same examples in each run: a newcomer's `make test` must not fail on one that nobody has seen.
 # New ones are looked for with HUNT=1.
 # No deadline of an example, and none of making them: a busy machine takes 200 ms for an import.

@@ -181,7 +181,7 @@ def test_an_acknowledgement_between_two_commands_that_go_out_again(broker, monke
     )
     commands = {name: (f"c-{name}", b"{}") for name in ("board-1", "cellar")}
     one = delivery.Delivery(access, commands)
-    publish, published = one.line.client.publish, []
+    publish, published = one.line._client.publish, []
 
     def slowly(*words):
         made = publish(*words)
@@ -189,7 +189,7 @@ def test_an_acknowledgement_between_two_commands_that_go_out_again(broker, monke
         published.append(words[0])
         return made
 
-    monkeypatch.setattr(one.line.client, "publish", slowly)
+    monkeypatch.setattr(one.line._client, "publish", slowly)
     sending = threading.Thread(target=one.run, args=(6,), kwargs=WAITING, daemon=True)
     sending.start()
     sending.join(60)
@@ -204,7 +204,7 @@ def test_who_may_not_send_is_told(broker, capsys):
             found.address, found.topic_prefix, found.login, found.tls(), found.client_id
         )
         one = delivery.Delivery(access, {"board-1": ("a", b"{}")})
-        one.line.client._client_id = b"cellar"
+        one.line._client._client_id = b"cellar"
         one.run(20, is_waiting=True, tell=print)
     assert cli.main(["send", "--broker", "127.0.0.1:1", "board-1", "report"]) == 2
     assert "nothing was sent" in capsys.readouterr().err

@@ -12,10 +12,9 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common import refusals
+from outpost_tools.common import causes, refusals
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.notices import why_no_connection
 
 TOPIC = "$CONTROL/dynamic-security/v1"
 ANSWER_S = 10.0
@@ -40,7 +39,9 @@ class Control:
         self._state = ""  # "": not yet connected; otherwise "in", or why not
         self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=admin.client_id)
         self._client.username_pw_set(*admin.login)
-        self._client.tls_set_context(admin.tls())
+        context = admin.tls()
+        self._place = causes.Place(admin.host, admin.port, context)
+        self._client.tls_set_context(context)
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
         self._client.on_message = self._on_message
@@ -51,7 +52,8 @@ class Control:
         except OSError as error:
             is_unknown = isinstance(error, socket.gaierror)
             how = " by `outpost broker init DIR --host ADDRESS`" if is_unknown else ""
-            raise ToolError(f"{self._name}: {why_no_connection(error, admin.port)}{how}") from None
+            why = causes.of_error(error, self._place)
+            raise ToolError(f"{self._name}: {why}{how}") from None
 
     def __enter__(self) -> Control:
         self._wait(lambda: self._state)
@@ -102,6 +104,9 @@ class Control:
             ):
                 break
         if not is_done():
+            why = "" if self._client.is_connected() else causes.of_end(self._place)
+            if why:
+                raise ToolError(f"{self._name}: {why}")
             raise ToolError(
                 f"{self._name}: no answer from its dynamic-security plugin; was it started with "
                 "the mosquitto.conf of this folder?"

@@ -14,16 +14,16 @@ import ssl
 import termios
 import time
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import paho.mqtt.client as mqtt
 
 from outpost_tools.collect.clock import CollectorClock
 from outpost_tools.collect.oddities import Oddities
-from outpost_tools.common import refusals
+from outpost_tools.common import causes, refusals
 from outpost_tools.common.message import Key, device_in, key_in
 from outpost_tools.common.mqtt_connection import CONNACK_TIMEOUT_S, Connection, Limits
 from outpost_tools.common.mqtt_packets import DUP, RETAIN, Publish
-from outpost_tools.common.notices import why_no_connection
 from outpost_tools.common.segments import MAX_PAYLOAD_BYTES, encode_frame
 
 # One batch, one fsync. A batch ends when the socket is empty, or with the read that reaches one of
@@ -52,6 +52,10 @@ class Link(Connection):
     """Connects by itself, with backoff, whenever take() finds no connection."""
 
     receive_maximum = BATCH.messages
+    limit_hints: ClassVar[dict[str, str]] = {
+        "retain": "For confirmations: start the collector with `--confirmation queued`, and give "
+        'the boards the setting confirmation = "queued"',
+    }
 
     def __init__(
         self, host: str, port: int, client_id: str, prefix: str, *,
@@ -96,7 +100,7 @@ class Link(Connection):
     def set_farewell(self, statement: bytes) -> None:
         """The statement that the broker publishes to the group when our connection breaks. Call
         this before the first take()."""
-        self._client.will_set(f"{self._table}{self._client_id}", statement)
+        self.set_will(f"{self._table}{self._client_id}", statement)
 
     def take_statements(self) -> list[tuple[str, bytes]]:
         """(collector, statement) of each statement of the group, also our own, in order."""
@@ -131,7 +135,7 @@ class Link(Connection):
             client.username_pw_set(*self._credentials)
         if self._tls is not None:
             client.tls_set_context(self._tls)
-        reason = _answer(client, self._address)
+        reason = _answer(client, self._place)
         if reason:
             self._say(f"the session is still there: {reason}; repeat --retire")
         return not reason
@@ -162,7 +166,9 @@ class Link(Connection):
             self._client.publish_all(pairs, retain=retain)
             return
         for topic, payload in messages:
-            self._unacknowledged.add(self._client.publish(topic, payload, qos=1).mid)
+            sent = self._client.publish(topic, payload, qos=1)
+            if self._client.server.maximum_qos and sent.rc != mqtt.MQTT_ERR_PAYLOAD_SIZE:
+                self._unacknowledged.add(sent.mid)
 
     def _on_publish(self, _client, _userdata, mid, _reason, _properties) -> None:
         self._unacknowledged.discard(mid)
@@ -183,12 +189,21 @@ class Link(Connection):
             self._ask(client, self._table + "+", 0)
 
     def _ask(self, client: mqtt.Client, name: str, qos: int) -> None:
-        self._asked[client.subscribe(name, qos=qos)[1]] = name
+        packet_id = client.subscribe(name, qos=qos)[1]
+        if packet_id is None:  # the broker does not allow it, which is said
+            self.refused += 1
+        else:
+            self._asked[packet_id] = name
 
     def _on_subscribe(self, _client, _userdata, mid, reasons, _properties) -> None:
         name = self._asked.pop(mid, self._filter)
         if not any(reason.is_failure for reason in reasons):
             self._say(f"subscribed to {name}")
+            if name == self._filter and not any(reason.value for reason in reasons):
+                self._say(
+                    f"grants QoS 0 alone for {name} (mosquitto: max_qos): a message is lost if the "
+                    "connection breaks, unless its board is in collector mode. Allow QoS 1 there"
+                )
             return
         self.refused += 1
         user = f"user {self._credentials[0]!r}" if self._credentials else "a client without --user"
@@ -276,18 +291,18 @@ class Link(Connection):
         self._add([(kind, message._topic, b"", message.payload)])
 
 
-def _answer(client: mqtt.Client, address: tuple[str, int]) -> str:
+def _answer(client: mqtt.Client, place: causes.Place) -> str:
     """Connect and disconnect; "" when the broker accepted it. Bounded, unlike loop_forever()."""
     answers = []
     client.on_connect = lambda _client, _data, _flags, code, _properties: answers.append(code)
     until = time.monotonic() + CONNACK_TIMEOUT_S
     try:
-        client.connect(*address, keepalive=refusals.SHORT_KEEP_ALIVE_S)
+        client.connect(*place.address, keepalive=refusals.SHORT_KEEP_ALIVE_S)
         while not answers and time.monotonic() < until:
             if client.loop(0.2) != mqtt.MQTT_ERR_SUCCESS and not answers:
-                return "the connection was lost"
+                return causes.of_end(place) or "the connection was lost"
     except OSError as error:
-        return why_no_connection(error, address[1])
+        return causes.of_error(error, place)
     client.disconnect()
     if not answers:
         return "no answer"

@@ -50,7 +50,7 @@ class Metrics:
         self.unsealed_bytes = gauge("unsealed_bytes", "Durable, not yet visible to readers")
         self.unconfirmed = gauge("unconfirmed_messages", "In our log, not yet confirmed")
         self.streams = gauge("streams", "Streams known")
-        text = "Connections that another client with our id seems to have ended"
+        text = "Connections that another client with our id ended, as the broker said"
         self.takeovers = gauge("takeovers", text)
         text = "Sessions that the broker had and has lost, with their queues"
         self.lost_sessions = gauge("lost_sessions", text)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import ssl
 import time
+from typing import Any
 
 import paho.mqtt.client as mqtt
 
@@ -90,15 +91,15 @@ class Question(MessageConnection[None]):
     def _complain(self) -> None:
         self._say(f"no answer on {self.topic}: may this user read and write it? going on without")
 
-    def _on_connect(self, client: mqtt.Client, userdata, flags, reason, properties) -> None:
-        if reason.is_failure and self._first and reason.value in _OF_LOGIN:
+    def _refused(self, reason: Any) -> None:
+        if self._first and reason.value in _OF_LOGIN:
             self._say(_EARLIER.format(name=self._collector))
-            client.username_pw_set(*self._first)
+            self._client.username_pw_set(*self._first)
             self._first = None
             return
-        if reason.is_failure:
-            super()._on_connect(client, userdata, flags, reason, properties)
-            return
+        super()._refused(reason)
+
+    def _accepted(self, client: mqtt.Client, flags: Any) -> None:
         self.connected, self._asked_at = True, time.monotonic()
         self._connection += 1
         self._subscribe(client)

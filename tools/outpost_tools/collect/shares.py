@@ -26,7 +26,8 @@ class ShareQuestion(Question):
     place = ".share"  # no group begins with a full stop
 
     def _subscribe(self, client: mqtt.Client) -> None:
-        client.subscribe(f"$share/{self._collector}/{self.topic}", qos=0)
+        if client.subscribe(f"$share/{self._collector}/{self.topic}", qos=0)[1] is None:
+            self._asked_at = float("-inf")  # it says that it has none
         client.publish(self.topic, self._marker)
 
     def _on_message(self, client: mqtt.Client, userdata, message: mqtt.MQTTMessage) -> None:

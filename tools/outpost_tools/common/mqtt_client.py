@@ -18,14 +18,22 @@ import paho.mqtt.client as mqtt
 
 from outpost_tools.common import mqtt_packets, mqtt_properties
 from outpost_tools.common.mqtt_packets import Publish
+from outpost_tools.common.server_limits import ServerLimits
 
 _READ_AHEAD_BYTES = 64 * 1024
 _READ_BYTES = 256 * 1024
+_BEGINNING_BYTES = 64
+# At most, of a PUBLISH besides topic and payload: fixed header, lengths, identifier, properties.
+_HEAD_BYTES = 10
+_IN_FLIGHT = 20  # as paho has it
 
 
 class Client(mqtt.Client):
     """paho's client with a read buffer: one packet per loop_read() or many PUBLISH packets per
-    read_publishes(), and one write for many PUBACKs."""
+    read_publishes(), and one write for many PUBACKs.
+
+    Obeys `server`, what the broker's CONNACK allows. began_with: the first bytes of this
+    connection; end_error: with which its stream ended."""
 
     _ahead = b""
     _at = 0
@@ -33,6 +41,11 @@ class Client(mqtt.Client):
     _begun_bytes = _wanted_bytes = 0
     # MQTT 5.0: called with topic, payload and properties of each message that has properties
     on_properties: Callable[[bytes, bytes, bytes], None] | None = None
+    # called with what the broker does not allow, a key of server_limits.WORDS; topic, bytes
+    on_limit: Callable[[str, str, int], None] | None = None
+    server = ServerLimits()
+    began_with = b""
+    end_error: OSError | None = None
 
     @property
     def is_5(self) -> bool:
@@ -47,8 +60,19 @@ class Client(mqtt.Client):
             isinstance(socket, ssl.SSLSocket) and socket.pending() > 0
         )
 
+    def speak(self, version: int) -> None:
+        """The version of MQTT from the next connection on."""
+        self._protocol = version
+
+    def allow(self, server: ServerLimits) -> None:
+        """What the broker of this connection allows."""
+        self.server = server
+        # paho's own way is closed during a connection; between 1 and any number it makes no odds
+        self._max_inflight_messages = min(server.receive_maximum, _IN_FLIGHT)
+
     def reconnect(self) -> mqtt.MQTTErrorCode:
         self._ahead, self._at = b"", 0
+        self.began_with, self.end_error = b"", None
         self._begin_with(b"", 0)
         return super().reconnect()
 
@@ -99,19 +123,31 @@ class Client(mqtt.Client):
             data = super()._sock_recv(_READ_BYTES)
         except BlockingIOError:
             return b""
-        except OSError:
-            data = b""
+        except OSError as error:
+            data, self.end_error = b"", error
         self._last_bytes_received = mqtt.time_func()  # for the keep alive
         if not data:
             self._loop_rc_handle(mqtt.MQTT_ERR_CONN_LOST)
+        self._remember(data)
         return data
+
+    def _remember(self, data: bytes) -> None:
+        if len(self.began_with) < _BEGINNING_BYTES:
+            self.began_with += data[:_BEGINNING_BYTES]
 
     def _begin_with(self, data: bytes, wanted_bytes: int) -> None:
         self._begun, self._begun_bytes, self._wanted_bytes = [data], len(data), wanted_bytes
 
     def _sock_recv(self, bufsize: int) -> bytes:
         if self._at >= len(self._ahead):
-            self._ahead, self._at = super()._sock_recv(max(bufsize, _READ_AHEAD_BYTES)), 0
+            try:
+                self._ahead, self._at = super()._sock_recv(max(bufsize, _READ_AHEAD_BYTES)), 0
+            except BlockingIOError:
+                raise
+            except OSError as error:
+                self.end_error = error
+                raise
+            self._remember(self._ahead)
         at = self._at
         self._at = min(at + bufsize, len(self._ahead))
         return self._ahead[at : self._at]
@@ -123,8 +159,60 @@ class Client(mqtt.Client):
     def publish_all(self, messages: list[tuple[bytes, bytes]], *, retain: bool = True) -> None:
         """Publish (topic, payload) pairs with QoS 0, in one write."""
         none = b"\0" if self.is_5 else b""  # properties
-        packets = [mqtt_packets.publish(one, none + data, retain=retain) for one, data in messages]
+        retain = retain and self._may_retain()
+        packets = [
+            mqtt_packets.publish(one, none + data, retain=retain)
+            for one, data in messages
+            if self._fits(one, data)
+        ]
         self._send(b"".join(packets))
+
+    def publish(self, topic, payload=None, qos=0, retain=False, properties=None):
+        """As paho's, within what the broker allows. What is too long for it is not sent: `rc` of
+        what this returns is then MQTT_ERR_PAYLOAD_SIZE."""
+        data = payload.encode() if isinstance(payload, str) else payload or b""
+        if not self._fits(topic.encode(), data):
+            refused = mqtt.MQTTMessageInfo(0)
+            refused.rc = mqtt.MQTT_ERR_PAYLOAD_SIZE
+            return refused
+        if qos > self.server.maximum_qos:
+            qos = self.server.maximum_qos
+            self._tell_limit("qos")
+        retain = retain and self._may_retain()
+        return super().publish(topic, payload, qos, retain, properties)
+
+    def subscribe(self, topic, qos=0, options=None, properties=None):
+        """As paho's, without the filters that the broker does not allow; the packet identifier is
+        None when none is left."""
+        wanted = topic if isinstance(topic, list) else [(topic, qos)]
+        allowed = [one for one in wanted if not self._is_forbidden(one[0])]
+        if not allowed:
+            return mqtt.MQTT_ERR_SUCCESS, None
+        return super().subscribe(
+            allowed if isinstance(topic, list) else topic, qos, options, properties
+        )
+
+    def _is_forbidden(self, name: str) -> bool:
+        why = self.server.forbidden(name)
+        if why:
+            self._tell_limit(why, name)
+        return bool(why)
+
+    def _may_retain(self) -> bool:
+        if not self.server.has_retain:
+            self._tell_limit("retain")
+        return self.server.has_retain
+
+    def _fits(self, topic: bytes, payload: bytes) -> bool:
+        found = len(topic) + len(payload) + _HEAD_BYTES
+        if not self.server.packet_bytes or found <= self.server.packet_bytes:
+            return True
+        self._tell_limit("size", topic.decode("utf-8", "replace"), found)
+        return False
+
+    def _tell_limit(self, kind: str, topic: str = "", found: int = 0) -> None:
+        if self.on_limit is not None:
+            self.on_limit(kind, topic, found)
 
     def say_goodbye(self) -> None:
         """DISCONNECT, but without closing the socket right after it, as paho does."""

@@ -1,6 +1,11 @@
 """One MQTT connection driven by one thread: paho-mqtt, persistent session, QoS 1, manual
 acknowledgement, automatic reconnection.
 
+The first failure is told with its cause: by the code of CONNACK or DISCONNECT (refusals.py), or by
+what answers at the address (causes.py). A broker that ends 3.1.1 connections without a word is
+asked in MQTT 5.0, which has words; where it speaks that, we go on in it. What its CONNACK does not
+allow is not done (server_limits.py).
+
 A caller waits, reads what has arrived, and acknowledges when it wants to. Back-pressure means not
 reading: a caller that does not call take() leaves the rest in the kernel's buffers and the broker's
 queue.
@@ -18,29 +23,33 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from outpost_tools.common import refusals, tls
+from outpost_tools.common import causes, refusals, server_limits, tls
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_client import Client
-from outpost_tools.common.notices import Folded, why_no_connection
-from outpost_tools.common.takeover import ADVICE, Takeovers
+from outpost_tools.common.notices import Folded
+from outpost_tools.common.takeover import ADVICE, UNKNOWN, Takeovers
 
 # The second is for a broker that refuses the first, see _on_connect().
 KEEP_ALIVES_S = (30, refusals.SHORT_KEEP_ALIVE_S)
 CONNACK_TIMEOUT_S = 10.0
 BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
+_LOOK_AGAIN_S = 60.0  # how long what was seen at an address stays true
+_MUTE = "the connection was made, and ended without an answer to CONNECT; its log may say why"
 _NO_SESSION = (
     "the broker no longer has the session of {id!r}, which it had: it lost its state, the session "
     "expired, or another client with this id ended it. What it had queued is gone: boards in "
     "collector mode send it again, but messages of boards in broker mode may be lost"
 )
 _FOR_EVER = 0xFFFFFFFF
+_CODE_AT = 3  # of CONNACK, with a remaining length of one byte
+_NO_REASON = 0x80  # paho, of an end without a DISCONNECT
 # At the end, DISCONNECT may wait this long for a broker that does not read.
 CLOSE_S = 1.0
 
@@ -85,8 +94,10 @@ class Connection:
     """Connects by itself, with backoff, if _serve() finds no connection. A subclass reads."""
 
     keeps_session = True  # at the broker, while we are disconnected
+    keep_alive_s = KEEP_ALIVES_S[0]
     receive_maximum = 0  # MQTT 5: messages that the broker may have in flight; 0: no limit
     login_hint, level_hint = refusals.LOGIN, refusals.LEVEL  # when the broker refuses these
+    limit_hints: ClassVar[dict[str, str]] = {}  # by keys of server_limits.WORDS: what else to do
 
     def __init__(
         self,
@@ -98,8 +109,10 @@ class Connection:
         credentials: tuple[str, str | None] | None = None,
         tls: ssl.SSLContext | None = None,
         had_session: bool = False,
+        ways: causes.Ways = causes.OPTIONS,
     ) -> None:
-        """had_session: the broker should have a session from an earlier run."""
+        """had_session: the broker should have a session from an earlier run. ways: how this command
+        calls what to change."""
         self.connected = False
         self.takeovers = Takeovers()
         self.lost_sessions = 0
@@ -108,11 +121,17 @@ class Connection:
         self._taken_over = Folded(self._say)
         self._client_id = client_id
         self._address = address
+        self._place = causes.Place(*address, tls, ways)
         self._limits = limits
-        self._version = version
+        self._version = self._asked_version = version
+        self._cause, self._look_at = "", 0.0
+        # an attempt that has no CONNACK yet; one that was refused by it; whether 5.0 was tried
+        self._is_open = self._is_refused = self._has_asked_5 = False
+        self._told_limits: set[str] = set()
+        self._will: tuple[str, bytes | None, int, bool] | None = None
         self._connection = 0  # counts connections: a packet id means nothing on a later one
         self._waiting = Folded(self._say)
-        self._keep_alive_s = KEEP_ALIVES_S[0]
+        self._keep_alive_s = self.keep_alive_s
         self._backoff_s = BACKOFF_FIRST_S
         self._retry_at = self._connack_by = 0.0
         self._client = self._make_client(client_id)
@@ -136,7 +155,15 @@ class Connection:
         client.on_disconnect = self._on_disconnect
         client.on_subscribe = self._on_subscribe
         client.on_message = self._on_message
+        client.on_limit = self._on_limit
         return client
+
+    def set_will(
+        self, topic: str, payload: bytes | None, *, qos: int = 0, retain: bool = False
+    ) -> None:
+        """What the broker publishes when our connection breaks, from the next one on."""
+        self._will = topic, payload, qos, retain
+        self._client.will_set(topic, payload, qos, retain)
 
     def _serve(self, wait_s: float) -> None:
         """Write, and _read() what has arrived, after at most `wait_s`; or make one connection
@@ -153,6 +180,7 @@ class Connection:
         if readable or ahead:
             self._read()
         self._keep()
+        self._look_at_beginning()
 
     def idle(self) -> None:
         """Keep the connection alive without reading, while nothing can be stored or put."""
@@ -185,8 +213,54 @@ class Connection:
             and self._client.socket() is not None
             and time.monotonic() > self._connack_by
         ):
-            self._waiting.tell("no CONNACK: is it an MQTT broker, with this TLS? Trying again")
             self._drop()
+            text = f"no CONNACK came within {CONNACK_TIMEOUT_S:g} s: is it an MQTT broker?"
+            self._on_mute(text, has_ended=False)
+
+    def _look_at_beginning(self) -> None:
+        """An attempt that ended before its CONNACK, or that something else than MQTT answers."""
+        if self.connected or self._is_refused or not self._is_open:
+            return
+        began_with = self._client.began_with
+        if self._client.socket() is None:
+            self._on_mute(_MUTE)
+        elif began_with and began_with[0] not in (0x20, 0xE0, 0xF0):  # CONNACK, DISCONNECT, AUTH
+            self._drop()
+            self._on_mute(_MUTE)
+
+    def _on_mute(self, otherwise: str, *, has_ended: bool = True) -> None:
+        """otherwise: to say when looking finds nothing. has_ended: the peer ended it."""
+        self._is_open = False
+        self.takeovers.failed()
+        if self._client.began_with[:1] == b"\x20" and len(self._client.began_with) >= _CODE_AT + 1:
+            # a code that paho does not know
+            code, level = self._client.began_with[_CODE_AT], 5 if self._client.is_5 else 4
+            self._on_refused(refusals.why_code(code, level))
+            return
+        if time.monotonic() >= self._look_at:
+            self._cause = causes.of_end(
+                self._place, self._client.began_with, self._client.end_error
+            )
+            self._look_at = time.monotonic() + _LOOK_AGAIN_S
+        if self._cause:
+            self._on_no_connection(self._cause)
+        elif not has_ended or not self._ask_in_5():
+            self._speak(self._asked_version)
+            self._on_no_connection(otherwise)
+
+    def _ask_in_5(self) -> bool:
+        """Whether the next connection is the first one that speaks MQTT 5.0 because 3.1.1 told no
+        reason."""
+        if self._version == mqtt.MQTTv5 or self._has_asked_5:
+            return False
+        self._has_asked_5 = True
+        self._speak(mqtt.MQTTv5)
+        self._retry_at = 0.0
+        return True
+
+    def _speak(self, version: int) -> None:
+        self._version = version
+        self._client.speak(version)
 
     def _reconnect(self, wait_s: float) -> None:
         wait = self._retry_at - time.monotonic()
@@ -197,13 +271,15 @@ class Connection:
         self._retry_at = time.monotonic() + self._backoff_s * random.uniform(0.5, 1.0)
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_LAST_S)
         self._connack_by = time.monotonic() + CONNACK_TIMEOUT_S
+        self._is_open, self._is_refused = True, False
         try:
             self._client.connect(*self._address, keepalive=self._keep_alive_s, **self._session())
         except (
             OSError
         ) as error:  # also ssl.SSLError: without a valid certificate there is no connection
+            self._is_open = False
             self.takeovers.failed()
-            self._on_no_connection(why_no_connection(error, self._address[1]))
+            self._on_no_connection(causes.of_error(error, self._place))
 
     def _session(self) -> dict[str, Any]:
         """Additional arguments of CONNECT: version 3.1.1 has clean_session instead. Without an
@@ -223,30 +299,63 @@ class Connection:
         self._client._sock_close()
         self.connected = False
 
-    def _on_connect(self, client: mqtt.Client, _userdata, flags, reason, _properties) -> None:
+    def _on_connect(self, client: mqtt.Client, _userdata, flags, reason, properties) -> None:
+        self._is_open = False
         if reason.is_failure:
+            self._is_refused = True
             self.takeovers.failed()
-            why = refusals.why(reason, login=self.login_hint, level=self.level_hint)
-            self._on_refused(why + self._with_other_keep_alive(reason))
+            self._refused(reason)
             return
+        self._client.allow(server_limits.of(properties))
+        self._cause, self._look_at = "", 0.0
+        self._accepted(client, flags)
+
+    def _refused(self, reason: Any) -> None:
+        if reason.value == refusals.UNSUPPORTED_VERSION and self._version != self._asked_version:
+            self._speak(self._asked_version)  # it was only a question
+            self._on_no_connection(_MUTE)
+            return
+        if self._with_other_will(reason.value):
+            return
+        why = refusals.why(reason, login=self.login_hint, level=self.level_hint)
+        self._on_refused(why + self._with_other_keep_alive(reason))
+
+    def _accepted(self, client: mqtt.Client, flags: Any) -> None:
         self.connected = True
         self._connected_at = time.monotonic()
         self._connection += 1
-        if not self.takeovers.is_likely:  # otherwise two clients would disconnect each other
+        if not self.takeovers.is_unsteady:  # otherwise two clients would disconnect each other
             self._backoff_s = BACKOFF_FIRST_S
         # Also in an existing session: it may come from a process that died before it subscribed.
         self._subscribe(client)
         session = "session resumed" if flags.session_present else "new session"
-        self._say(f"connected{self._waiting.over()}, {session}")
+        self._greet(f"connected{self._waiting.over()}, {session}")
         if self.keeps_session and self._had_session and not flags.session_present:
             self.lost_sessions += 1
             self._say(_NO_SESSION.format(id=self._client_id))
         self._had_session = True
 
+    def _with_other_will(self, code: int) -> bool:
+        """Whether the next attempt has a will that this broker may take: without RETAIN, or with
+        QoS 0."""
+        if self._will is None:
+            return False
+        topic, payload, qos, retain = self._will
+        if code == refusals.RETAIN_NOT_SUPPORTED and retain:
+            self._on_limit("retain")
+            self.set_will(topic, payload, qos=qos)
+        elif code == refusals.QOS_NOT_SUPPORTED and qos:
+            self.set_will(topic, payload, retain=retain)
+        else:
+            return False
+        self._retry_at = 0.0
+        return True
+
     def _with_other_keep_alive(self, reason) -> str:
         """MQTT 3.1.1 has no code for a keep alive that is too long: try the other one. In 5.0 the
         broker says which one applies, and paho obeys."""
-        if self._version == mqtt.MQTTv5 or reason.value != refusals.BAD_IDENTIFIER:
+        is_other = self._version == mqtt.MQTTv5 or reason.value != refusals.BAD_IDENTIFIER
+        if is_other or self.keep_alive_s == KEEP_ALIVES_S[1]:
             return ""
         self._keep_alive_s = KEEP_ALIVES_S[self._keep_alive_s == KEEP_ALIVES_S[0]]
         return f"; next with a keep alive of {self._keep_alive_s} s"
@@ -258,17 +367,34 @@ class Connection:
         """reason: in words, with what to do."""
         self._waiting.tell(f"refused: {reason}; trying again")
 
+    def _on_limit(self, kind: str, topic: str = "", found: int = 0) -> None:
+        """The broker does not allow what we want: said once for each kind."""
+        if kind in self._told_limits:
+            return
+        self._told_limits.add(kind)
+        more = self.limit_hints.get(kind, "")
+        self._say(self._client.server.words(kind, topic, found) + (more and f". {more}"))
+
     def _on_disconnect(self, _client, _userdata, _flags, reason, _properties) -> None:
         if self.connected:
-            self._say(f"connection lost: {reason}")
-            self._look_for_takeover(reason)
+            self._say(f"connection lost: {refusals.why_ended(reason)}")
+            self._judge_end(reason)
         self.connected = False
 
-    def _look_for_takeover(self, reason) -> None:
+    def _judge_end(self, reason: Any) -> None:
         if reason == "Keep alive timeout":
             self.takeovers.failed()
-        elif self.takeovers.ended(time.monotonic() - self._connected_at):
+            return
+        is_said = reason.value == refusals.TAKEN_OVER
+        self.takeovers.ended(time.monotonic() - self._connected_at, is_said=is_said)
+        if is_said:
             self._taken_over.tell(ADVICE.format(id=self._client_id))
+        elif reason.value == _NO_REASON and self.takeovers.is_unsteady and not self._ask_in_5():
+            self._taken_over.tell(UNKNOWN.format(id=self._client_id))
+
+    def _greet(self, text: str) -> None:
+        """Report a connection."""
+        self._say(text)
 
     def _say(self, text: str) -> None:
         print(

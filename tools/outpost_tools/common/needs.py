@@ -7,6 +7,8 @@ Finds packages without importing them (PySpark takes a second by itself). Standa
 from __future__ import annotations
 
 import json
+import os
+import resource
 import shlex
 import shutil
 import sys
@@ -34,14 +36,40 @@ def check(*extras: str) -> None:
     _refuse(_packages(extras))
 
 
+_LEAST_FILES = 256  # Spark's JVM does not start with 128
+_WANTED_FILES = 4096
+
+
 def check_spark(*extras: str) -> None:
-    """Checks packages and Java; if both are missing, it names both. Raises ToolError."""
-    problems = _packages(extras)
+    """Checks packages, Java, PYSPARK_PYTHON and the limit of open files, and names all that is
+    wrong. Raises the limit if it may. Raises ToolError."""
+    problems = _packages(extras) + [*filter(None, (_python(), _open_files()))]
     try:
         java.environment()
     except ToolError as error:
         problems.append(str(error))
     _refuse(problems)
+
+
+def _python() -> str:
+    """What is wrong with the Python of Spark's workers; "" if nothing."""
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        given = os.environ.get(name)
+        if given and shutil.which(given) is None:
+            return f"{name}={given}: no such program; unset it, or name a Python that is there"
+    return ""
+
+
+def _open_files() -> str:
+    """What is wrong with the limit of open files; "" if nothing."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    if soft == resource.RLIM_INFINITY or soft >= _LEAST_FILES:
+        return ""
+    return f"at most {soft} open files, and Spark needs {_LEAST_FILES}: ulimit -n {_WANTED_FILES}"
 
 
 def _refuse(problems: list[str]) -> None:

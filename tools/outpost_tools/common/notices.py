@@ -3,8 +3,6 @@ a night fills no screen and no log. Knows nothing about who waits."""
 
 from __future__ import annotations
 
-import socket
-import ssl
 import time
 from collections.abc import Callable
 
@@ -48,18 +46,3 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def why_no_connection(error: OSError, port: int) -> str:
-    """The meaning of a failed connection to a broker, and what to do."""
-    if isinstance(error, ConnectionRefusedError):
-        return (
-            f"nothing listens there: start the broker (mosquitto -p {port}), or correct the address"
-        )
-    if isinstance(error, socket.gaierror):
-        return "the name is not known: correct it, or give the address"
-    if isinstance(error, TimeoutError):
-        return "no answer: is that machine on, and no firewall in between?"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate does not verify ({error.verify_message}): see --ca-file"
-    return error.strerror or str(error)

@@ -33,12 +33,19 @@ class Parser(argparse.ArgumentParser):
 
     def _meant(self) -> str:
         if self._subparsers is not None:  # the options belong to a subcommand
-            return ""
+            return self._meant_subcommand()
         known = [name for name in self._option_string_actions if name.startswith("--")]
         typed = (word.partition("=")[0] for word in self._before_two_dashes())
         wrong = [word for word in typed if word.startswith("--") and word not in known]
         near = [(word, get_close_matches(word, known, 1)) for word in dict.fromkeys(wrong)]
         return "".join(f"; {word}: did you mean {found[0]}?" for word, found in near if found)
+
+    def _meant_subcommand(self) -> str:
+        word = next((one for one in self._given if not one.startswith("-")), "")
+        actions = self._subparsers._group_actions if self._subparsers else []
+        names = [name for action in actions for name in action.choices or ()]
+        near = [] if word in names else get_close_matches(word, names, 1)
+        return f"; {word}: did you mean {near[0]}?" if near else ""
 
     def _before_two_dashes(self) -> list[str]:
         given = self._given

@@ -1,5 +1,5 @@
-"""Why a broker refuses a connection, by the code of its CONNACK, and what to do: the words of all
-commands. Knows codes, no network.
+"""Why a broker refuses a connection, by the code of its CONNACK, or ends one, by that of its
+DISCONNECT, and what to do: the words of all commands. Knows codes, no network.
 
 paho gives the codes of MQTT 3.1.1 (1 to 5) the numbers of 5.0, which has more of them.
 """
@@ -46,6 +46,57 @@ _HINTS = {
     0x9D: "it has moved to another server: see its configuration",
     0x9F: "it limits how often clients connect: wait, and look for a client that reconnects often",
 }
+
+_MQTT_5 = 5
+RETAIN_NOT_SUPPORTED, QOS_NOT_SUPPORTED = 0x9A, 0x9B  # in CONNACK: of our will
+TAKEN_OVER = 0x8E
+# DISCONNECT, MQTT 5.0 section 3.14.2.1. No code of it is in 3.1.1.
+_ENDS = {
+    0x81: f"it could not read a packet of ours; {_LOG}",
+    0x82: f"it calls a packet of ours a protocol error; {_LOG}",
+    0x87: "this user may not do what we did: check its rights",
+    0x89: "it has too much to do, or too many clients",
+    0x8B: "it is being stopped",
+    0x8D: "it did not hear from us in time: is the network slow?",
+    TAKEN_OVER: "another client with this identifier has connected",
+    0x90: "it does not allow a topic of ours: check the rights of this user",
+    0x93: "it takes fewer messages at once than we sent",
+    0x95: "a message of ours is longer than its maximum packet size: raise that",
+    0x96: "it limits how many messages a client may send",
+    0x97: "a quota of the broker is used up: connections or messages of this user",
+    0x98: "its administrator ended this connection",
+    0x99: "it does not take the payload of a message of ours",
+    RETAIN_NOT_SUPPORTED: "it does not take retained messages: allow RETAIN there",
+    QOS_NOT_SUPPORTED: "it does not take the QoS of a message of ours: allow QoS 1 there",
+    0x9C: "it names another server for now: see its configuration",
+    0x9D: "it has moved to another server: see its configuration",
+    0x9E: "it has no shared subscriptions: leave --share out",
+    0x9F: "it limits how often clients connect: wait, and look for a client that reconnects often",
+    0xA0: "it limits how long a connection may last",
+    0xA1: "it has no subscription identifiers",
+    0xA2: "it has no wildcard subscriptions",
+}
+
+
+def why_ended(reason: Any) -> str:
+    """The reason of a DISCONNECT in words, with what to do if there is something. reason: paho's;
+    without a code of the broker, that is all that is known."""
+    more = _ENDS.get(reason.value) if getattr(reason, "value", 0) >= 0x80 else None
+    return f"{reason}; {more}" if more else str(reason)
+
+
+def why_code(code: int, mqtt_level: int, **words: str) -> str:
+    """As why(), of a CONNACK's code as it came. mqtt_level: 3, 4 or 5."""
+    from paho.mqtt.client import convert_connack_rc_to_reason_code
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.reasoncodes import ReasonCode
+
+    if mqtt_level != _MQTT_5:
+        return why(convert_connack_rc_to_reason_code(code), **words)
+    try:
+        return why(ReasonCode(PacketTypes.CONNACK, identifier=code), **words)
+    except (KeyError, ValueError):  # paho lacks some that the standard has
+        return f"code {code:#x}; {_HINTS.get(code, _LOG)}"
 
 
 def why(reason: Any, *, login: str = LOGIN, level: str = LEVEL) -> str:

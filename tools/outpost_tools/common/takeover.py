@@ -1,9 +1,10 @@
-"""Detects another client that uses our client identifier. Knows times, no network.
+"""Does another client use our client identifier? Only on evidence. Knows times, no network.
 
 The broker gives the identifier to the client that connected last and ends the other's connection;
-the other one then reconnects and takes it back. MQTT 3.1.1 sends no reason, so we recognise the
-pattern: the peer ends connection after connection soon after it was accepted, and no attempt in
-between fails, as attempts would while a broker restarts.
+the other one then reconnects and takes it back. MQTT 5.0 says so: DISCONNECT with reason 0x8E. MQTT
+3.1.1 has no word for it, nor for a limit that we broke: all of them look like a connection that
+ends soon. So a caller that speaks 3.1.1 asks in 5.0 after several such ends, and where that is not
+to be had it says that the cause is unknown.
 """
 
 from __future__ import annotations
@@ -12,30 +13,35 @@ SOON_S = 60.0
 ENOUGH = 3  # consecutive ones
 
 ADVICE = (
-    "another client seems to use the id {id!r}, and the broker gives it to the one that connected "
+    "another client uses the id {id!r}, says the broker, which gives it to the one that connected "
     "last: look for a second program with this id, stop it, or give one of them another id. With "
     "the users of `outpost broker` no board can do this. What the broker had queued may be lost "
     "meanwhile: boards in collector mode send it again"
 )
+UNKNOWN = (
+    "the broker ends each connection soon after it has begun, and does not say why: its log may. "
+    "Usual causes: another client with the id {id!r}, a limit of the broker (RETAIN, QoS, packet "
+    "size), a topic that this user may not use"
+)
 
 
 class Takeovers:
-    """count: connections that were taken over, starting with the one that completed the pattern."""
+    """count: connections that were taken over, as the broker said."""
 
     def __init__(self) -> None:
         self.count = 0
         self._in_a_row = 0
 
     @property
-    def is_likely(self) -> bool:
+    def is_unsteady(self) -> bool:
+        """True after several connections that the peer ended soon."""
         return self._in_a_row >= ENOUGH
 
     def failed(self) -> None:
         """An attempt to connect failed, or we ended the connection."""
         self._in_a_row = 0
 
-    def ended(self, age_s: float) -> bool:
-        """The peer ended a connection accepted age_s ago. True: it looks taken over."""
+    def ended(self, age_s: float, *, is_said: bool = False) -> None:
+        """The peer ended a connection accepted age_s ago. is_said: because of another client."""
         self._in_a_row = self._in_a_row + 1 if age_s < SOON_S else 0
-        self.count += self.is_likely
-        return self.is_likely
+        self.count += is_said

@@ -18,7 +18,7 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common import message, series, tls
+from outpost_tools.common import causes, message, refusals, series, tls
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_connection import Limits, MessageConnection
@@ -50,6 +50,7 @@ class Source:
     login: tuple[str, str | None] | None
     tls: ssl.SSLContext | None
     version: int = mqtt.MQTTv311
+    ways: causes.Ways = causes.OPTIONS
 
     @property
     def user(self) -> str:
@@ -63,7 +64,7 @@ def of_settings(settings: dict[str, Any], folder: Path) -> Source:
     tls = tls_context(settings, folder) if settings["tls"] else None
     # not the board's own client identifier: that would throw it off
     where = address, settings["topic_prefix"], settings["device_id"]
-    return Source(*where, "", login, tls, version_of(settings))
+    return Source(*where, "", login, tls, version_of(settings), causes.SETTINGS)
 
 
 def version_of(settings: dict[str, Any]) -> int:
@@ -77,13 +78,16 @@ def of_credentials(found: Credentials, device: str | None) -> Source:
 
 
 def follow(source: Source, until: float | None, tell: Say = say) -> None:
-    """Raises ToolError when the broker does not answer at first, or does not let us read."""
+    """Raises ToolError when the broker does not answer at first, or does not let us read, or when
+    the time is over before it has answered."""
     follower = Follower(source, tell)
     print("connecting to {}:{}".format(*source.address), file=sys.stderr, flush=True)
     while not ended(until) and not follower.fault:
         follower.take(_POLL_S)
         follower.look()
     follower.close()
+    if not follower.fault and not follower.was_connected:
+        follower.fault = "{}:{}: the broker has not answered in this time".format(*source.address)
     if follower.fault:
         raise ToolError(follower.fault)
 
@@ -92,6 +96,7 @@ class Follower(MessageConnection[None]):
     """fault: why there is no going on; "" while there is."""
 
     keeps_session = False
+    keep_alive_s = refusals.SHORT_KEEP_ALIVE_S
     login_hint = (
         "is the password right, and has the user not been revoked? A broker made by `outpost "
         "broker` lets a board's user in from the board alone: use --credentials"
@@ -100,7 +105,7 @@ class Follower(MessageConnection[None]):
     def __init__(self, source: Source, tell: Say) -> None:
         super().__init__(
             source.address, source.client_id, _LIMITS, credentials=source.login, tls=source.tls,
-            version=source.version,
+            version=source.version, ways=source.ways,
         )  # fmt: skip
         self._source, self._tell = source, tell
         self.data = f"{source.prefix}/{source.device}/data"
@@ -110,6 +115,11 @@ class Follower(MessageConnection[None]):
         self._data_id: int | None = None  # packet identifier of its SUBSCRIBE
         self._since = self._last_at = time.monotonic()
         self._seen: set[str] = set()  # devices with a message; or of which was said that none comes
+
+    @property
+    def was_connected(self) -> bool:
+        """True after the first CONNACK that let us in."""
+        return self._connection > 0
 
     def look(self) -> None:
         """Say, once, that it is quiet."""

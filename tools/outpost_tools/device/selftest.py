@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from outpost_tools.common import causes, refusals
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import status_numbers
 from outpost_tools.device import flash_time
@@ -26,6 +27,7 @@ _ERROR = re.compile(r"E (-?\d+)")
 ShowSteps = Callable[[int, int], None]
 _HINTS = {
     "REFUSED": ": the broker does not take 'user' and 'password', or not this 'device_id'",
+    "PROTOCOL_ERROR": ": what listens at 'broker_host', 'broker_port' is no MQTT broker",
     "TAKEN_OVER": ": another client uses this 'device_id', and the broker keeps the newest: "
     "give each board its own",
     "TLS_UNTRUSTED": ": 'ca_file' did not sign the broker's certificate, "
@@ -41,6 +43,13 @@ _HINTS = {
     "ENOMEM": ": the heap has no piece that is long enough (TLS takes 17 KB in one): leave out "
     "some of 'series', 'commands', 'update_key', 'level' 5, or take a board with more memory",
 }
+_LEVEL = "it does not speak this version of MQTT: see 'level'"
+# What looking at the broker from here does not explain.
+_ELSEWHERE = (
+    "REFUSED", "TAKEN_OVER", "TLS_UNTRUSTED", "WIFI_WRONG_PASSWORD", "WIFI_NO_AP", "NTP_FAILED",
+    "ENOMEM",
+)  # fmt: skip
+_AT = re.compile(r"A \S+ \d+ [01] \d")
 
 _BEGIN = """
 from board import Board
@@ -210,6 +219,7 @@ def link(limit_ms):
     options["user"] = settings["user"].encode() or None
     options["password"] = settings["password"].encode() or None
     options["level"] = level = settings.get("level", 4)  # a firmware from before has none
+    print("A", settings["broker_host"], settings["broker_port"], int(settings["tls"]), level)
     outbox = Outbox(board.device, align=board.align, page_bytes=board.page_bytes)
     session = of_level(level)(outbox, who, **options)  # not mounted, it has nothing to send
     client = Client(board.link, session, board.random_bits)
@@ -229,7 +239,7 @@ def link(limit_ms):
         if (now - tick & 0x3fffffff) > 1000:
             tick = now
             print(".")
-    print("L", int(client.is_connected()), client.last_error)
+    print("L", int(client.is_connected()), client.last_error, session.return_code)
     client.close()
 """
 
@@ -317,11 +327,33 @@ def link(
         return False, found
     if found[0] == "1":
         return True, f"the broker answered after {time.monotonic() - since:.1f} s"
-    hint = _HINTS.get(seen[-1].split()[0], "") if seen else ""
+    code = int(found[2]) if len(found) > 2 else 0
+    hint = _cause(seen[-1].split()[0] if seen else "", _address(lines), code)
     return (
         False,
         f"not accepted within {limit_s:g} s: {', then '.join(seen) or 'nothing heard'}{hint}",
     )
+
+
+def _address(lines: list[str]) -> list[str]:
+    """Host, port, whether with TLS, and the level, as the board has them; [] if it said nothing."""
+    return next((line.split()[1:] for line in lines if _AT.fullmatch(line)), [])
+
+
+def _cause(name: str, at: list[str], code: int) -> str:
+    """What a board cannot see: why it was refused, and what answers at the address, seen from this
+    computer. code: of CONNACK. Otherwise what to look for."""
+    hint = _HINTS.get(name, "")
+    if not at:
+        return hint
+    if name == "REFUSED" and code:
+        login = "see 'user', 'password' and 'device_id'; has this board been revoked?"
+        return f": {refusals.why_code(code, int(at[3]), login=login, level=_LEVEL)}"
+    context = causes.unverified() if at[2] == "1" else None
+    if name in _ELSEWHERE:
+        return hint
+    found = causes.look(causes.Place(at[0], int(at[1]), context, causes.SETTINGS))
+    return f": seen from this computer, {found}" if found else hint
 
 
 def name_of(number: int) -> str:

@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
     is_troubled = telling.tell(log, account, chosen)
     where = "stdout" if out is None else str(out)
     telling.say(telling.summary(account, where, time.monotonic() - began))
-    return int(is_troubled)
+    return int(is_troubled or bool(chosen.metrics and account.names and not account.matched))
 
 
 def _export_days(args: argparse.Namespace) -> int:

@@ -36,16 +36,19 @@ Step = Callable[[int], None]
 
 @dataclass
 class Account:
-    """What was found, besides the rows that were written."""
+    """What was found, besides the rows that were written. names: of the metrics, where some were
+    asked for; matched: readings of those, whatever their time."""
 
     messages: int = 0
     repeats: int = 0
     rows: int = 0
+    matched: int = 0
     without_time: int = 0
     newest_us: int | None = None
     refused: Counter[str] = field(default_factory=Counter)
     damage: list[str] = field(default_factory=list)
     conflicts: Counter[str] = field(default_factory=Counter)
+    names: set[str] = field(default_factory=set)
 
 
 def schema_of(columns: list[str]) -> pa.Schema:
@@ -159,7 +162,11 @@ class _Export:
                 self._account.refused[reason] += 1
 
     def _take(self, rows: pa.Table) -> None:
-        account, rows = self._account, self._chosen.of_metrics(rows)
+        account = self._account
+        if self._chosen.metrics:
+            account.names |= set(pc.unique(rows["name"]).to_pylist())
+        rows = self._chosen.of_metrics(rows)
+        account.matched += rows.num_rows
         if self._chosen.has_times:
             account.without_time += rows["time"].null_count
             newest = pc.max(rows["time"].cast(pa.int64())).as_py()

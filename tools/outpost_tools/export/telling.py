@@ -7,6 +7,7 @@ import datetime
 import sys
 import time
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 
 from outpost_tools.common import arrival
 from outpost_tools.common.visible import unguarded, visible
@@ -112,6 +113,10 @@ def _tell_nothing(account: Account, chosen: Selection) -> None:
         say("none of the readings has a time: no board's clock was ever set")
     else:
         say("no reading of these metrics")
+    if chosen.metrics and account.names and not account.matched:
+        near = [one for name in chosen.metrics for one in get_close_matches(name, account.names, 3)]
+        names = ", ".join(map(visible, dict.fromkeys(near or sorted(account.names)[:6])))
+        say(f"nothing matched --metric {' '.join(chosen.metrics)}; there are: {names}")
 
 
 def summary(account: Account, where: str, seconds: float) -> str:

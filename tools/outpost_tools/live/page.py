@@ -17,9 +17,10 @@ from outpost_tools.live.fleet import Fleet
 
 _NAMES_SHOWN = 6
 _NO_BOARD = (
-    "<p>No board has sent anything yet. <code>outpost provision</code> sets up a board, "
-    "<code>outpost simulate</code> starts some on this machine. Values appear here by themselves."
-    "</p>"
+    "<p>No board has sent anything yet. With <code>outpost run HOME</code>, "
+    "<code>outpost setup HOME</code> sets up a board; with another broker, "
+    "<code>outpost provision</code> does. Is one set up already? <code>outpost monitor</code> "
+    "shows what it sends. Values appear here by themselves.</p>"
 )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common import refusals
+from outpost_tools.common import causes, refusals
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import following
 from outpost_tools.outbox.shelf import Aside
@@ -111,16 +111,26 @@ def _open(settings: dict[str, Any], folder: Path, name: str) -> Broker | None:
     """None: this user may not use this client identifier, or has no access. Raises ToolError."""
     where = f"{settings['broker_host']}:{settings['broker_port']}"
     must_arrive = settings["mode"] == "collector"
-    client = _client(settings, folder, name, must_arrive=must_arrive)
+    context = following.tls_context(settings, folder) if settings["tls"] else None
+    address = settings["broker_host"], settings["broker_port"]
+    place = causes.Place(*address, context, causes.SETTINGS)
+    client = _client(settings, context, name, must_arrive=must_arrive)
     answers: list[Any] = []
     client.on_connect = lambda _c, _u, _f, reason, _p: answers.append(reason)
     try:
-        address = settings["broker_host"], settings["broker_port"]
         client.connect(*address, keepalive=refusals.SHORT_KEEP_ALIVE_S)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        why = causes.of_error(error, place)
+        raise ToolError(f"{where}: the broker does not answer: {why}") from None
+    except ValueError as error:
         raise ToolError(f"{where}: the broker does not answer: {error}") from None
     broker = Broker(client, where, must_arrive=must_arrive)
-    broker.wait(lambda: bool(answers), "the connection")
+    try:
+        broker.wait(lambda: bool(answers), "the connection")
+    except ToolError:
+        if why := causes.of_end(place):
+            raise ToolError(f"{where}: {why}") from None
+        raise
     if not answers[0].is_failure:
         return broker
     if answers[0] == "Not authorized":
@@ -130,14 +140,14 @@ def _open(settings: dict[str, Any], folder: Path, name: str) -> Broker | None:
     raise ToolError(f"{where}: the broker refuses the login: {why}")
 
 
-def _client(settings: dict[str, Any], folder: Path, name: str, *, must_arrive: bool) -> Any:
-    """Not yet connected. Raises ToolError."""
+def _client(settings: dict[str, Any], context: Any, name: str, *, must_arrive: bool) -> Any:
+    """Not yet connected. context: of TLS, or None."""
     import paho.mqtt.client as mqtt
 
     version = mqtt.MQTTv5 if must_arrive else following.version_of(settings)
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name, protocol=version)
     if settings["user"]:
         client.username_pw_set(settings["user"], settings["password"] or None)
-    if settings["tls"]:
-        client.tls_set_context(following.tls_context(settings, folder))
+    if context is not None:
+        client.tls_set_context(context)
     return client

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ssl
 import sys
 import time
+from typing import ClassVar
 
 import paho.mqtt.client as mqtt
 
@@ -26,6 +27,10 @@ class Link(Connection):
     the loop clears it."""
 
     keeps_session = False
+    limit_hints: ClassVar[dict[str, str]] = {
+        "retain": "A program that connects later sees a value when it changes next, and Home "
+        "Assistant forgets the boards at its restart: allow RETAIN there",
+    }
 
     def __init__(
         self,
@@ -47,7 +52,7 @@ class Link(Connection):
         self._asked: dict[int, str] = {}
         self._arrived: list[Arrived] = []
         if has_will:
-            self._client.will_set(topics.ours, OFFLINE, qos=1, retain=True)
+            self.set_will(topics.ours, OFFLINE, qos=1, retain=True)
         self.is_fresh = False
 
     def want(self, name: str) -> None:
@@ -79,7 +84,9 @@ class Link(Connection):
         self.is_fresh = True
         self._asked.clear()  # requests on an earlier connection will never be answered
         for name in self._filters:
-            self._asked[client.subscribe(name, qos=0)[1]] = name
+            packet_id = client.subscribe(name, qos=0)[1]
+            if packet_id is not None:
+                self._asked[packet_id] = name
 
     def _on_subscribe(self, _client, _userdata, mid, reasons, _properties) -> None:
         name = self._asked.pop(mid, "?")

@@ -119,6 +119,14 @@ def run(args: argparse.Namespace) -> int:
     access, commands = _access(args), _commands(args, boards, words)
     delivery = Delivery(access, commands)
     results = []
+    if not args.no_wait:
+        names = ", ".join(boards[:3]) + (f" and {len(boards) - 3} more" if boards[3:] else "")
+        print(
+            f"waiting at most {args.timeout:g} s for the answer of {names}; a board that is away "
+            "or asleep answers at its next connection, Ctrl-C ends the waiting",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def tell(name, answer) -> None:
         results.append(answer.result)

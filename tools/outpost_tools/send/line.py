@@ -3,24 +3,24 @@ before anything is sent, and reconnects after a loss."""
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import secrets
 import ssl
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import paho.mqtt.client as mqtt
+from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from outpost_tools.common import credentials, refusals
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.mqtt_connection import Limits, MessageConnection
 
 _TURN_S = 0.2
-_RECONNECT_S = 1.0, 5.0  # from the first to the second, doubled each time
+_LIMITS = Limits(messages=200, seconds=0.2, bytes=1 << 20)
 _REFUSED_CODE = 128
 
 
@@ -57,9 +57,12 @@ def _hold(path: Path) -> IO[str]:
     return held
 
 
-class Line:
-    """No thread: paho works, and calls back, in turn(). fault: why the broker refuses; "": it does
-    not. acknowledged: packet identifiers that the broker has acknowledged."""
+class Line(MessageConnection[mqtt.MQTTMessage]):
+    """No thread: it works, and calls back, in turn(). acknowledged: packet identifiers that the
+    broker has acknowledged."""
+
+    keeps_session = False
+    keep_alive_s = refusals.SHORT_KEEP_ALIVE_S
 
     def __init__(
         self,
@@ -70,80 +73,81 @@ class Line:
     ) -> None:
         """on_ready: called after each connection, when answers are subscribed to. on_message:
         called with board and message."""
+        name = access.client_id or f"send-{secrets.token_hex(6)}"
+        super().__init__(access.address, name, _LIMITS, credentials=access.login, tls=access.tls)
         self._access, self._boards = access, list(boards)
-        self._on_ready, self._on_message = on_ready, on_message
-        self._reconnect_s = _RECONNECT_S[0]
-        self.fault = ""
+        self._on_ready, self._on_received = on_ready, on_message
+        self._fault = ""
         self.acknowledged: set[int] = set()
-        self.client = mqtt.Client(
-            mqtt.CallbackAPIVersion.VERSION2,
-            client_id=access.client_id or f"send-{secrets.token_hex(6)}",
-        )
         self._held: IO[str] | None = None
-        if access.login:
-            self.client.username_pw_set(*access.login)
-        if access.tls:
-            self.client.tls_set_context(access.tls)
-        self.client.on_connect = self._connected
-        self.client.on_subscribe = self._subscribed
-        self.client.on_publish = self._published
-        self.client.on_message = self._received
+        self._client.on_publish = self._on_publish
 
     def open(self) -> None:
         """Raises ToolError."""
-        host, port = self._access.address
         self._held = _hold(self._access.own) if self._access.own else None
-        try:
-            self.client.connect(host, port, keepalive=refusals.SHORT_KEEP_ALIVE_S)
-        except OSError as error:
-            raise ToolError(f"broker {host}:{port}: {error}; nothing was sent") from None
+        self.turn()
 
     def close(self) -> None:
-        self.client.disconnect()
+        super().close()
         if self._held:
             self._held.close()
 
     def publish(self, board: str, payload: bytes) -> int:
         """Publish to the board's command topic, QoS 1. Returns the packet identifier."""
-        return self.client.publish(f"{self._access.prefix}/{board}/command", payload, 1).mid
+        return self._client.publish(f"{self._access.prefix}/{board}/command", payload, 1).mid
 
     def turn(self) -> None:
-        """Send and receive for a moment. Raises ToolError when the broker refuses."""
-        if self.fault:
-            raise ToolError(self.fault)
-        if self.client.loop(_TURN_S) == mqtt.MQTT_ERR_SUCCESS or self.fault:
-            return
-        time.sleep(self._reconnect_s)
-        self._reconnect_s = min(2 * self._reconnect_s, _RECONNECT_S[1])
-        with contextlib.suppress(OSError):
-            self.client.reconnect()
+        """Send and receive for a moment. Raises ToolError when the broker refuses, or does not
+        answer at first."""
+        for message in self.take(_TURN_S):
+            self._on_received(message.topic.split("/")[-2], message)
+        if self.connected:
+            self._client.ack_all([one.mid.to_bytes(2, "big") for one in self._taken if one.qos])
+        if self._fault:
+            raise ToolError(self._fault)
 
-    # --- Called by paho ---
+    # --- Called by the connection ---
 
-    def _connected(self, client, _data, _flags, code, _properties) -> None:
-        if code.is_failure:
-            self.fault = f"the broker refuses this user: {refusals.why(code)}; nothing was sent"
-            return
-        self._reconnect_s = _RECONNECT_S[0]
+    def _greet(self, text: str) -> None:
+        """The answers show that it is connected."""
+
+    def _on_no_connection(self, reason: str) -> None:
+        if self._connection:
+            super()._on_no_connection(reason)
+        else:
+            host, port = self._address
+            self._fault = f"broker {host}:{port}: {reason}; nothing was sent"
+
+    def _on_refused(self, reason: str) -> None:
+        self._fault = f"the broker refuses this user: {reason}; nothing was sent"
+
+    def _on_limit(self, kind: str, topic: str = "", found: int = 0) -> None:
+        super()._on_limit(kind, topic, found)
+        if kind == "size":
+            self._fault = "the broker's maximum packet size is too small for this; nothing was sent"
+
+    def _subscribe(self, client: mqtt.Client) -> None:
         prefix = self._access.prefix
-        topics = [
-            (f"{prefix}/{name}/{ending}", 1)
-            for name in self._boards
-            for ending in ("data", "answer")
-        ]
-        client.subscribe(topics)
+        client.subscribe(
+            [
+                (f"{prefix}/{name}/{ending}", SubscribeOptions(qos=1) if self._client.is_5 else 1)
+                for name in self._boards
+                for ending in ("data", "answer")
+            ]
+        )
 
-    def _subscribed(self, _client, _data, _mid, codes, _properties) -> None:
+    def _on_subscribe(self, _client, _data, _mid, codes, _properties) -> None:
         if any(code.value >= _REFUSED_CODE for code in codes):
-            self.fault = (
+            self._fault = (
                 "the broker does not let this user read answers; give it an operator's rights: "
                 "`outpost broker add DIR --operator NAME`"
             )
             return
         self._on_ready()
 
-    def _published(self, _client, _data, mid, _code, _properties) -> None:
+    def _on_publish(self, _client, _data, mid, _code, _properties) -> None:
         self.acknowledged.add(mid)
 
-    def _received(self, _client, _data, message) -> None:
-        self._on_message(message.topic.split("/")[-2], message)
+    def _on_message(self, _client, _data, message: mqtt.MQTTMessage) -> None:
+        self._taken_bytes += len(message.payload)
+        self._taken.append(message)

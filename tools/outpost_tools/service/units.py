@@ -72,6 +72,8 @@ Description=Outpost pipeline: from segments to tables
 [Service]
 Type=oneshot
 ExecStart={command}
+# Merges small files and removes replaced ones, once a day; "-": a fault does not fail the round.
+ExecStartPost=-/bin/sh -c {daily}
 # Lower priority than the collector, which must keep up.
 Nice=10
 {safe}"""
@@ -138,12 +140,25 @@ class Service:
         folders = ["--log", f"{STATE}/log", "--tables", f"{STATE}/tables"]
         return [str(self.outpost), "pipeline", "run", *folders, "--delete-consumed"]
 
+    @property
+    def daily(self) -> str:
+        """Compaction, for a shell, if the last one was a day ago."""
+        stamp = f"{STATE}/compacted"
+        words = shlex.join(
+            [str(self.outpost), "pipeline", "compact", "--tables", f"{STATE}/tables"]
+        )
+        return (
+            f'[ -n "$(find {stamp} -mmin -1440 2>/dev/null)" ] || {{ {words} && touch {stamp}; }}'
+        )
+
     def files(self) -> dict[str, str]:
         """Name -> text."""
         safe = _safe(self.outpost)
         return {
             "outpost-collector.service": _COLLECTOR.format(command=_line(self.collect), safe=safe),
-            "outpost-pipeline.service": _PIPELINE.format(command=_line(self.pipeline), safe=safe),
+            "outpost-pipeline.service": _PIPELINE.format(
+                command=_line(self.pipeline), daily=_line([self.daily]), safe=safe
+            ),
             "outpost-pipeline.timer": _TIMER.format(minutes=self.minutes),
             "outpost.conf": _SYSUSERS.format(user=USER, state=STATE),
         }

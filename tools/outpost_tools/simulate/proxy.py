@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import time
 
-from outpost_tools.common.notices import why_no_connection
+from outpost_tools.common import causes
 from outpost_tools.simulate.offline import OfflineMeter
 
 CUTS = ("reset", "silence")
@@ -93,7 +93,7 @@ class Proxy:
         try:
             broker_reader, broker_writer = await asyncio.open_connection(*self._target)
         except OSError as error:
-            self.fault = why_no_connection(error, self._target[1])
+            self.fault = causes.of_error(error, causes.Place(*self._target))
             raise
         self._writers.add(broker_writer)
         try:

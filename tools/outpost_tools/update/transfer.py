@@ -177,7 +177,7 @@ class Transfer:
 
     def _repeat(self) -> None:
         """Send the open question, if there is one; also after each connection."""
-        if self._question and self._answer is None and self._line.client.is_connected():
+        if self._question and self._answer is None and self._line.connected:
             self._line.publish(self._device, self._question)
 
     def _on_message(self, _board: str, message) -> None:
