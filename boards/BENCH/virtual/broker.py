@@ -59,6 +59,8 @@ class Broker:
     violations  [text]: what the standard forbids a client
     """
 
+    connection_kind, stream_kind = Connection, Stream
+
     def __init__(self, world, options):
         self.world = world
         self.options = _checked(options)
@@ -128,8 +130,8 @@ class Broker:
             raise OSError(_ECONNREFUSED)
         if kind in ("silent", "half_open"):
             raise OSError(_ETIMEDOUT)
-        connection = Connection(self)
-        connection.stream = Stream(self, connection)
+        connection = self.connection_kind(self)
+        connection.stream = self.stream_kind(self, connection)
         self._streams = [one for one in self._streams if not one.is_broken()]
         self._streams.append(connection.stream)
         return connection.stream
