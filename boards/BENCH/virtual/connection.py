@@ -175,8 +175,8 @@ class Connection:
             if what == "takes":
                 self._pass_on(topic, fields)
 
-    def _fate(self, topic, _):
-        return self.broker.fate(topic)
+    def _fate(self, topic, fields):
+        return self.broker.fate(topic, fields["payload"])
 
     def _topic(self, fields):
         """Returns the topic; None: it is a number that the client may not use."""

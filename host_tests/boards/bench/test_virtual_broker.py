@@ -677,6 +677,9 @@ class TestOptions(unittest.TestCase):
     def test_closes_on_and_silent_on(self):
         self.assertEqual(self.denied(closes_on=["no/+"]), ([], True, False))
         self.assertEqual(self.denied(silent_on=["no/+"]), ([], False, False))
+        self.assertEqual(self.denied(silent_on_payloads=["x"]), ([], False, False))
+        other = self.denied(silent_on_payloads=["y"])
+        self.assertEqual(other, ([("PUBACK", 0)], False, True))
         for name in ("closes_on", "silent_on"):
             taken = self.denied(topic=b"yes", **{name: ["no/+"]})
             self.assertEqual(taken, ([("PUBACK", 0)], False, True))
