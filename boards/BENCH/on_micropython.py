@@ -153,15 +153,17 @@ _real_import = __import__
 
 def _importer(world):
     """Modules are watched when the import that brought them is whole: within it they are not."""
-    seen, depth = {}, [0]
+    seen, within = {}, []
 
     def load(name, *rest):
-        depth[0] += 1
+        if len(rest) > 3 and rest[3]:
+            name, rest = _absolute(name, rest[3], within), rest[:3]
+        within.append(name)
         try:
             found = _real_import(name, *rest)
         finally:
-            depth[0] -= 1
-        watches = world.ledger.watches if not depth[0] else ()
+            within.pop()
+        watches = world.ledger.watches if not within else ()
         for one in watches:
             if one in sys.modules and one not in seen:
                 seen[one] = True
@@ -169,6 +171,16 @@ def _importer(world):
         return found
 
     return load
+
+
+def _absolute(name, level, within):
+    """The name of a relative import. Who imports, MicroPython does not say: it is what is being
+    imported itself, or asyncio, which loads some of its parts late."""
+    importer = within[-1] if within else "asyncio"
+    parts = importer.split(".")
+    is_package = hasattr(sys.modules.get(importer), "__path__")
+    parts = parts[: len(parts) - level + is_package]
+    return ".".join(parts + ([name] if name else []))
 
 
 def _printer(world):

@@ -21,7 +21,7 @@ import paths
 
 sys.path.extend(path for path in paths.ALL if path not in sys.path)
 
-from mixed_packets import Violation
+from fuzz_facts import Violation
 from mixed_world import World
 
 STEPS = (300, 1500)
@@ -55,8 +55,8 @@ class Account:
             self.failures.append(f"seed {seed}: {world.choices}: {told}")
         self.seeds += 1
         self.accepted += len(world.accepted)
-        self.connections += world.server.connects
-        self.deliveries += len(world.server.delivered)
+        self.connections += len(world.server.connects)
+        self.deliveries += len(world.server.came)
         self.slowest_ms = max(self.slowest_ms, world.calm_ms)
 
 

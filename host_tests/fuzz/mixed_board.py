@@ -7,11 +7,9 @@ from __future__ import annotations
 import random
 
 from fake_flash import flash_in_ram
+from fuzz_facts import require
 from mixed_choices import TICKS, TOPICS, choose
-from mixed_connection import MARK
-from mixed_packets import require
-from mixed_server import Server
-from mixed_stream import Weather
+from mixed_server import CLIENT_ID, MARK, Server, Weather
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
 from outpost.series import Series
@@ -62,7 +60,7 @@ class Board:
             require(self.outbox.mount() == OK, "the outbox does not mount")
         words = (CONFIRMATION, 1000) if self.choices.collects() else ()
         self.session = self.choices.session_class()(
-            self.outbox, b"dev", *words, **self.choices.options
+            self.outbox, CLIENT_ID, *words, **self.choices.options
         )
         self.session.now_ms = self.now()
         self.client = Client(self._link, self.session, lambda: self.rng.getrandbits(16))
@@ -89,7 +87,7 @@ class Board:
             session.on_piece = self._on_piece
 
     def now(self) -> int:
-        return (self.choices.first_ticks + self.weather.now_ms) & TICKS
+        return (self.choices.first_ticks + self.weather.now_ms()) & TICKS
 
     def _link(self):
         if self.weather.may(_FAILS):

@@ -1,7 +1,7 @@
 """What happens to a board of the mixed hunt, and the checks.
 
-For some time the weather is bad, and anything may happen that is in mixed_connection.py,
-mixed_stream.py and _ACTIONS. Then the weather is good, and within CALM_MS all must be well:
+For some time the weather is bad, and anything may happen that is in mixed_server.py and
+_ACTIONS. Then the weather is good, and within CALM_MS all must be well:
 
 - The outbox and its shelf are empty, and so is the server's queue for the client. No message is
   suspected any more.
@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from itertools import accumulate
 
+from fuzz_facts import require
 from mixed_board import CONFIRMATION, FILTER, STREAM, Board
-from mixed_packets import DISCONNECT, require
 from outpost.status import CONNECTED, PROTOCOL_ERROR
-from packets5 import frame
 
 CALM_MS = 3_600_000  # the longest backoff, shelf and deadlines fit; minutes are usual
 
@@ -63,12 +62,13 @@ class World(Board):
 
     def _offer(self) -> None:
         """The server has a message for the client."""
-        if FILTER not in self.server.filters:
+        granted = self.server.filters().get(FILTER)
+        if granted is None:
             return
-        qos = min(self.rng.choice((0, 1, 2)), self.server.filters[FILTER])
+        qos = min(self.rng.choice((0, 1, 2)), granted)
         payload = self.payload((0, 5, 30, 100, 400))
         self.offered.append((payload, qos))
-        self.server.publish(_TOPIC, payload, qos)
+        self.server.say(_TOPIC, payload, qos)
 
     def _close(self) -> None:
         self.client.close()
@@ -76,26 +76,23 @@ class World(Board):
     def _cut_power(self) -> None:
         """Cut the power between two operations of flash."""
         if self.flash:
-            if self.server.connection:
-                self.server.connection.close()
+            self.server.hang_up()
             self.boot()
 
     def _pause(self) -> None:
-        self.weather.now_ms += self.rng.choice(_PAUSES_MS)
+        self.weather.sleep_us(self.rng.choice(_PAUSES_MS) * 1000)
 
     def _end_connection(self) -> None:
         if self.server.connection:
-            self.server.connection.end()
+            self.server.connection.close()
 
     def _kill_path(self) -> None:
         if self.server.connection:
-            self.server.connection.is_dead = True
+            self.server.connection.stream.is_dead = True
 
     def _server_leaves(self) -> None:
         if self.server.is_up() and self.choices.level == 5:
-            reason = bytes((self.rng.choice(_LEAVES),))
-            self.server.connection.send(frame(DISCONNECT << 4, reason))
-            self.server.connection.end()
+            self.server.connection.close(self.rng.choice(_LEAVES))
 
     # --- The collector ---
 
@@ -105,19 +102,18 @@ class World(Board):
         if seq < 0:
             return
         if self.choices.kind == "durable":
-            self.server.retain(CONFIRMATION, payload)
-        elif CONFIRMATION in self.server.filters:
-            queued = {each.message.payload for each in self.server.outbound}
+            self.server.say(CONFIRMATION, payload, 0, retain=True)
+        elif CONFIRMATION in self.server.filters():
             is_new = payload != self._confirmed or self.weather.chance(_REPEATS)
-            if is_new and payload not in queued:
+            if is_new and payload not in self.server.queued():
                 self._confirmed = payload
-                self.server.publish(CONFIRMATION, payload, 1)
+                self.server.say(CONFIRMATION, payload, 1)
 
     def _last_durable(self) -> int:
         """Returns the number of the last held message that has arrived with all before it; -1:
         none. Its identifier implies the number."""
         outbox, last = self.outbox, -1
-        arrived = {message.packet_id for message in self.server.delivered if message.qos}
+        arrived = {packet_id for _, _, _, qos, packet_id, _, _ in self.server.came if qos}
         for seq in range(outbox.oldest_seq, outbox.next_seq):
             if seq % _IDS + 1 in arrived:
                 last = seq
@@ -129,7 +125,7 @@ class World(Board):
 
     def _step(self) -> None:
         is_bad = self.weather.is_bad
-        self.weather.now_ms += self.rng.choice(_BAD_STEPS_MS if is_bad else _CALM_STEPS_MS)
+        self.weather.sleep_us(self.rng.choice(_BAD_STEPS_MS if is_bad else _CALM_STEPS_MS) * 1000)
         if is_bad:
             action = self.rng.choices(_EVENTS, cum_weights=_CUMULATED)[0]
             if action:
@@ -141,7 +137,7 @@ class World(Board):
         require(self.client.last_error != PROTOCOL_ERROR, "PROTOCOL_ERROR")
 
     def _is_well(self) -> bool:
-        is_empty = self.client.is_drained() and not self.outbox.aside and not self.server.outbound
+        is_empty = self.client.is_drained() and not self.outbox.aside and not self.server.queued()
         return is_empty and not self.session.suspects and self.session.state == CONNECTED
 
     def run(self, steps: int) -> None:
@@ -151,12 +147,12 @@ class World(Board):
         self.weather.is_bad = False
         self._close_series()
         self._end_connection()
-        start_ms = self.weather.now_ms
+        start_ms = self.weather.now_ms()
         while not self._is_well() and self.calm_ms < CALM_MS:
             self._step()
             if self.session.suspects:
                 self.session.suspects.retry()
-            self.calm_ms = self.weather.now_ms - start_ms
+            self.calm_ms = self.weather.now_ms() - start_ms
         self._check()
 
     def _check(self) -> None:
@@ -165,9 +161,9 @@ class World(Board):
         require(
             self._is_well(),
             "not well after an hour: %d held, %d aside, %d for the client, state %d, last error %d",
-            held, outbox.aside, len(self.server.outbound), session.state, self.client.last_error,
+            held, outbox.aside, len(self.server.queued()), session.state, self.client.last_error,
         )  # fmt: skip
-        arrived = Counter(message.payload for message in self.server.delivered)
+        arrived = Counter(arrival[2] for arrival in self.server.came)
         missing = [payload for payload in self.accepted if payload not in arrived]
         require(self.choices.may_lose() or not missing, "lost: %r", missing)
         if self.choices.keeps_inbound() and not self.server.sessions_lost:

@@ -9,15 +9,15 @@ import pytest
 
 import hunt_mixed
 import paths
+from fuzz_facts import Violation, require
 from hunt_mixed import Account
 from mixed_choices import SESSIONS, choose
-from mixed_packets import Violation, require
 from mixed_world import World
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.mqtt5.level5_session import Level5
 from outpost.session import Session
 
-SEEDS = range(40)
+SEEDS = range(100, 140)
 
 
 def played(seeds) -> Account:
@@ -61,12 +61,14 @@ def test_the_seeds_have_every_kind_of_session():
 def test_it_finds_messages_of_the_shelf_that_share_an_identifier(breaks):
     sent = "self._packet_id = packets.packet_id_of("
     breaks(sent + "outbox.shelf().seq)", sent + "session.base + 32767)")
-    assert "delivered twice" in played([34, 48]).failures[0]
+    failures = played([48, 50]).failures
+    assert "a request with identifier 32809, which is in use" in failures[0]
+    assert "DUP of 32765 without a session" in failures[1]
 
 
 def test_it_finds_what_is_sent_again_after_pubrec(breaks):
     breaks("session.note_aside(packet_id)", "pass")
-    assert "delivered twice" in played([5881]).failures[0]
+    assert "delivered twice" in played([214]).failures[0]
 
 
 def test_it_finds_what_a_power_cut_forgets_after_pubrec(monkeypatch):
@@ -77,12 +79,12 @@ def test_it_finds_what_a_power_cut_forgets_after_pubrec(monkeypatch):
         session.aside_id = 0
 
     monkeypatch.setattr(ExactlyOnceSession, "_take_note", forget)
-    assert "delivered twice" in played([5881]).failures[0]
+    assert "delivered twice" in played([214]).failures[0]
 
 
 def test_it_finds_dup_in_a_new_exchange(monkeypatch):
     monkeypatch.setattr(Level5, "_begin_anew", lambda session, seq: None)
-    assert "was refused" in played([0]).failures[0]
+    assert "DUP after 27 was refused" in played([8]).failures[0]
 
 
 def test_it_finds_what_goes_beyond_the_limits_of_a_server(monkeypatch):
@@ -91,8 +93,8 @@ def test_it_finds_what_goes_beyond_the_limits_of_a_server(monkeypatch):
     monkeypatch.setattr(  # of the shelf: whatever this server takes
         Level5, "_prepare", lambda session, seq: seq < 0 or prepare(session, seq)
     )
-    failures = played([46, 48]).failures
-    assert "QoS 1 above the maximum" in failures[0] and "at most 100" in failures[1]
+    failures = played([12, 66]).failures
+    assert "PUBLISH of 103 bytes" in failures[0] and "PUBLISH of QoS 1" in failures[1]
 
 
 def test_a_failure_is_told_with_what_the_seed_chose_and_ends_in_status_1(monkeypatch, capsys):

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import mixed_packets as packets
 from fake_flash import flash_in_ram
-from mixed_packets import Body, acknowledgement, first_packet, parse_publish
+from fuzz_facts import decode
 from outpost.client import Client
 from outpost.durable import DurableSession
 from outpost.exactly_once import ExactlyOnceSession
@@ -19,7 +18,7 @@ from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from outpost.state_note import NotedOutbox
-from packets5 import frame
+from virtual.packets import encode
 
 STREAM = b"01234567"
 CONFIRMED = b"w"  # the topic of the confirmations
@@ -27,6 +26,8 @@ TICK_MS = 16
 IDLE_MS = 200
 RAM, FLASH, COLLECTOR, TWICE = "RAM", "flash", "collector", "QoS 2"
 STORES = (RAM, FLASH, COLLECTOR, TWICE)
+
+Fields = dict[str, Any]  # of a packet, as virtual/packets.py returns them
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,10 @@ class Path:
         if self.has_ended and self._is_here():
             raise OSError(104)
         self._up += bytes(buf[offset : offset + length])
-        while found := first_packet(self._up):
-            first, body, size = found
-            self._up = self._up[size:]
+        while found := decode(self._up, self.world.setting.level):
+            kind, fields, self._up = found
             if not self.has_ended and not self.is_hung:
-                self.world.serve(self, first, body)
+                self.world.serve(self, kind, fields)
         return length
 
     def _is_here(self) -> bool:
@@ -217,26 +217,25 @@ class World:
 
     # --- The server ---
 
-    def serve(self, path: Path, first: int, data: bytes) -> None:
-        kind, level = first >> 4, self.setting.level
-        if kind == packets.CONNECT:
+    def serve(self, path: Path, kind: str, fields: Fields) -> None:
+        if kind == "CONNECT":
             self.connects += 1
-            present = int(self.has_session and level > 3)
+            present = int(self.has_session and self.setting.level > 3)
             self.has_session = True
-            path.say(frame(0x20, bytes((present, 0)) + (b"\x00" if level == 5 else b"")))
-        elif kind == packets.PUBLISH:
-            self._judge(path, parse_publish(first, data, level))
-        elif kind == packets.PINGREQ:
-            path.say(b"\xd0\x00")
-        elif kind == packets.PUBREL:
-            self._complete(path, Body(data).number())
-        elif kind == packets.SUBSCRIBE:
-            codes = b"\x00\x00" if level == 5 else b"\x00"
-            path.say(frame(0x90, data[:2] + codes))
+            path.say(encode("CONNACK", self.setting.level, session_present=present))
+        elif kind == "PUBLISH":
+            self._judge(path, fields)
+        elif kind == "PINGREQ":
+            path.say(encode("PINGRESP"))
+        elif kind == "PUBREL":
+            self._complete(path, fields["packet_id"])
+        elif kind == "SUBSCRIBE":
+            packet_id = fields["packet_id"]
+            path.say(encode("SUBACK", self.setting.level, packet_id=packet_id, codes=[0]))
             self._confirm(path)
 
-    def _judge(self, path: Path, message: packets.Publish) -> None:
-        number = message.payload[0]
+    def _judge(self, path: Path, message: Fields) -> None:
+        number = message["payload"][0]
         if self.is_mute:
             return
         verdict = self.verdicts.get(number, ACCEPT)
@@ -246,23 +245,24 @@ class World:
             path.say(answer)
         path.is_hung = path.is_hung or verdict.kind == "hang"
 
-    def _take(self, path: Path, message: packets.Publish, number: int) -> None:
-        if message.qos == 2:
-            self._received.setdefault(message.packet_id, number)
-            path.say(acknowledgement(packets.PUBREC, message.packet_id))
+    def _take(self, path: Path, message: Fields, number: int) -> None:
+        packet_id = message["packet_id"]
+        if message["qos"] == 2:
+            self._received.setdefault(packet_id, number)
+            path.say(encode("PUBREC", packet_id=packet_id))
             return
         self.taken.setdefault(number, self.connects)
-        path.say(acknowledgement(packets.PUBACK, message.packet_id))
+        path.say(encode("PUBACK", packet_id=packet_id))
         if self.setting.store == COLLECTOR:
-            self.durable.add(message.packet_id - 1)
-            self.held_from = max(self.held_from, int(message.payload[1:11]))
+            self.durable.add(packet_id - 1)
+            self.held_from = max(self.held_from, int(message["payload"][1:11]))
             self._confirm(path)
 
     def _complete(self, path: Path, packet_id: int) -> None:
         number = self._received.pop(packet_id, None)
         if number is not None:
             self.taken.setdefault(number, self.connects)
-        path.say(acknowledgement(packets.PUBCOMP, packet_id))
+        path.say(encode("PUBCOMP", packet_id=packet_id))
 
     def _confirm(self, path: Path) -> None:
         """As the collector does: up to the first missing number, and what it has beyond it."""
@@ -272,27 +272,27 @@ class World:
         while through in self.durable:
             through += 1
         if through:
-            self._say(path, b"%s %d" % (STREAM, through - 1), 1)
+            self._say(path, b"%s %d" % (STREAM, through - 1), True)
         beyond = sorted(number for number in self.durable if number > through)
         if beyond:
-            self._say(path, b"%s %d %s" % (STREAM, through - 1, _ranges(beyond)), 0)
+            self._say(path, b"%s %d %s" % (STREAM, through - 1, _ranges(beyond)), False)
 
-    def _say(self, path: Path, payload: bytes, retain: int) -> None:
-        body = b"\x00\x01" + CONFIRMED + (b"\x00" if self.setting.level == 5 else b"") + payload
-        path.say(frame(0x30 | retain, body))
-
-
-def _acknowledge(_verdict: Verdict, message: packets.Publish) -> tuple:
-    return (acknowledgement(packets.PUBACK, message.packet_id),)
+    def _say(self, path: Path, payload: bytes, retain: bool) -> None:
+        fields = {"topic": CONFIRMED, "payload": payload, "retain": retain}
+        path.say(encode("PUBLISH", self.setting.level, **fields))
 
 
-def _refuse(verdict: Verdict, message: packets.Publish) -> tuple:
-    kind = packets.PUBREC if message.qos == 2 else packets.PUBACK
-    return (acknowledgement(kind, message.packet_id, verdict.code),)
+def _acknowledge(_verdict: Verdict, message: Fields) -> tuple:
+    return (encode("PUBACK", packet_id=message["packet_id"]),)
+
+
+def _refuse(verdict: Verdict, message: Fields) -> tuple:
+    kind = "PUBREC" if message["qos"] == 2 else "PUBACK"
+    return (encode(kind, 5, packet_id=message["packet_id"], code=verdict.code),)
 
 
 # What the server says to a message that it does not take; silence says nothing.
-ANSWERS: dict[str, Callable[[Verdict, packets.Publish], tuple]] = {
+ANSWERS: dict[str, Callable[[Verdict, Fields], tuple]] = {
     "close": lambda *_: (None,),
     "reset": lambda *_: (OSError(104),),
     "disconnect": lambda verdict, _: (bytes((0xE0, 1, verdict.code)), None),

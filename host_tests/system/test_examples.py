@@ -1,37 +1,29 @@
 # cpython-only: starts a broker and interpreters
 """Each program of firmware/examples, as it is: on the desktop (CPython, 32-bit MicroPython) against
-mosquitto, and over the fakes of a Pico W with the files that `outpost flash` copies.
+mosquitto, and in the world of boards/BENCH on a Pico W with the files that `outpost flash` copies.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
 import paho.mqtt.client as mqtt
 import pytest
 
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import kinds, needed, payload
-from paths import (
-    BENCH_BOARD,
-    FAKES,
-    FIRMWARE,
-    PRODUCT,
-    REPOSITORY,
-    STUBS,
-    UNIX_BOARD,
-    joined,
-)
+from outpost_tools.device import needed
+from outpost_tools.kit.outcome import World
+from paths import FIRMWARE, PRODUCT, STUBS, joined
+from shipped_run import bench_of, payload_of, run
 
 FOLDER = FIRMWARE / "examples"
-HERE = Path(__file__).resolve().parent
 END = "home/end"
 WAIT_S = 180
 ASLEEP = 75  # board.sleep() of a desktop board ends the process with it
@@ -144,53 +136,42 @@ def test_on_the_desktop(tmp_path, name, python):
 
 
 @pytest.fixture(scope="module")
-def shipped(tmp_path_factory):
+def shipped():
     """The files of a Pico W."""
-    folder = tmp_path_factory.mktemp("pico")
-    programs = [(FOLDER / f"{name}.py").read_text() for name in EXAMPLES]
-    kind = kinds.load(REPOSITORY, "RPI_PICO_W")
-    made = payload.build(REPOSITORY, kind, "x86", needed.defaults(), programs)
-    for path, data in made.items():
-        target = folder / path.lstrip("/")
-        target.parent.mkdir(exist_ok=True)
-        target.write_bytes(data)
-    settings = {
-        "device_id": "kitchen", "broker_host": "broker.test", "wifi_ssid": "home",
-        "outbox_blocks": 4, "interval_ms": 1000,
-    }  # fmt: skip
-    (folder / "settings.json").write_text(json.dumps(settings))
-    return folder
+    programs = tuple((FOLDER / f"{name}.py").read_text() for name in EXAMPLES)
+    return payload_of("RPI_PICO_W", needed.defaults(), programs)
 
 
-def over_fakes(folder, name: str, runs: int, *words: str) -> list[dict]:
-    """What each run sent, and how long it slept."""
-    command = find_micropython("i386")
-    if command is None:
-        pytest.skip("missing: MicroPython for i386; run `make setup`")
-    program = [HERE / "program_over_fakes.py", "RPI_PICO_W", folder, str(runs)]
-    done = subprocess.run(
-        [*command, "-X", "heapsize=4M", *program, FOLDER / f"{name}.py", *words],
-        env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, BENCH_BOARD, HERE, ".frozen")},
-        capture_output=True, text=True, check=False, timeout=WAIT_S,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def on_pico(shipped, name: str, seconds: float, *words: str, **broker: object) -> World:
+    """words: one every ten seconds."""
+    bench = bench_of("RPI_PICO_W", interval_ms=1000)
+    topic = EXAMPLES[name].topic.encode() + b"/set"
+    bench.said = [(10 * place + 10, topic, word.encode()) for place, word in enumerate(words)]
+    bench.broker = broker
+    return run(bench, FOLDER / f"{name}.py", shipped, seconds)
 
 
 @pytest.mark.long
 def test_asleep_a_message_that_the_server_does_not_take_stops_no_others(shipped):
     """One wake in 16, by chance, lasts long enough to set it aside."""
-    runs = over_fakes(shipped, "deep_sleep", 800, "!2")
-    sent = [int(text) for run in runs for _, text in run["messages"]]
-    assert 2 not in sent and len({*sent}) > 100
+    world = on_pico(shipped, "deep_sleep", 800 * 60, silent_on_payloads=["2"])
+    sent = [int(arrival.payload) for arrival in world.broker.came]
+    assert 2 not in sent and len({*sent}) > 100 and not world.lost()
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_over_the_fakes_of_a_pico_w(shipped, tmp_path, name):
+def test_on_a_pico_w(shipped, name):
     example = EXAMPLES[name]
-    runs = over_fakes(shipped, name, example.runs, *example.words)
-    sent = [message for run in runs for message in run["messages"]]
-    assert {topic for topic, _ in sent} == {example.topic}
-    assert values([text for _, text in sent], example) == example.payloads
-    assert {run["slept_ms"] for run in runs} == {example.slept_ms}
-    assert example.slept_ms or {run["open"] for run in runs} == {0}
+    seconds = example.runs * 60 if example.slept_ms else 120
+    world = on_pico(shipped, name, seconds, *example.words)
+    came = world.broker.came
+    assert {one.topic.decode() for one in came} == {example.topic}
+    assert values([one.payload.decode() for one in came], example) == example.payloads
+    assert (world.lost(), world.pending(), world.broker.violations) == ([], [], [])
+    if example.slept_ms:
+        accepted_ms = [one.ms for one in world.accepted]
+        slept = {after - before for before, after in itertools.pairwise(accepted_ms)}
+        assert all(0 <= ms - example.slept_ms < 2000 for ms in slept), slept
+        assert (world.why, world.boots) == ("time", example.runs)
+    else:
+        assert (world.why, world.boots, world.open_sockets) == ("ended", example.runs, 0)

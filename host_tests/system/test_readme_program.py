@@ -1,6 +1,6 @@
 # cpython-only: starts a broker, interpreters and an emulated chip
-"""The README's program as printed, run twice: on the desktop, over the fakes of each board, on the
-emulated RP2040.
+"""The README's program as printed, run twice: on the desktop, on each board in the world of
+boards/BENCH, on the emulated RP2040.
 
 The first run starts from erased flash, the second from what the first left. Each run sends its one
 message, and nothing of the run before it.
@@ -23,13 +23,20 @@ import pytest
 import chip_image
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import kinds, needed, payload
-from paths import BENCH_BOARD, FAKES, PRODUCT, REPOSITORY, UNIX_BOARD, joined
+from outpost_tools.device import needed
+from paths import PRODUCT, REPOSITORY, joined
+from shipped_run import SETTINGS, bench_of, payload_of
+from shipped_run import run as run_shipped
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 PROGRAM = README.split("```python\n")[1].split("```")[0]
 MESSAGE = ("home/kitchen", b"21.5")
-HERE = Path(__file__).resolve().parent
+# Once more, from what the first run left
+AND_AGAIN = """
+import machine
+if machine.reset_cause() == machine.PWRON_RESET:
+    machine.reset()
+"""
 KINDS = sorted({path.parent.name for path in REPOSITORY.glob("boards/*/board.json")} - {"UNIX"})
 CHIP_LIMIT_S = 60  # of the chip's time: the first start pins the blocks
 
@@ -116,38 +123,16 @@ def test_run_says_what_it_wants(tmp_path):
 
 # --- Boards ---
 
-SETTINGS = {
-    "device_id": "kitchen",
-    "broker_host": "broker.test",
-    "wifi_ssid": "home",
-    "outbox_blocks": 4,
-}
-
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_over_the_fakes_of_a_board_each_run_sends_one_message(tmp_path, kind):
+def test_on_a_board_each_run_sends_one_message(tmp_path, kind):
     """With the files that `outpost flash` copies."""
-    command = find_micropython("i386")
-    if command is None:
-        pytest.skip("missing: MicroPython for i386; run `make setup`")
-    for path, data in payload.build(
-        REPOSITORY, kinds.load(REPOSITORY, kind), "x86", needed.defaults()
-    ).items():
-        target = tmp_path / path.lstrip("/")
-        target.parent.mkdir(exist_ok=True)
-        target.write_bytes(data)
-    (tmp_path / "hello.py").write_text(PROGRAM)
-    (tmp_path / "settings.json").write_text(json.dumps(SETTINGS))
-    done = subprocess.run(
-        [*command, "-X", "heapsize=4M", HERE / "program_over_fakes.py", kind, tmp_path, "2",
-         "hello.py"],
-        env={**os.environ, "MICROPYPATH": joined(FAKES, UNIX_BOARD, BENCH_BOARD, HERE, ".frozen")},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    runs = json.loads(done.stdout.splitlines()[-1])
-    sent = [[MESSAGE[0], MESSAGE[1].decode()]]
-    assert runs == [{"messages": sent, "open": 0, "slept_ms": 0}] * 2
+    program = tmp_path / "hello.py"
+    program.write_text(PROGRAM + AND_AGAIN)
+    world = run_shipped(bench_of(kind), program, payload_of(kind, needed.defaults()), 120)
+    came = [(one.topic.decode(), one.payload) for one in world.broker.came]
+    assert (came, world.boots, world.why) == ([MESSAGE] * 2, 2, "ended")
+    assert (world.open_sockets, world.broker.violations) == (0, [])
 
 
 def test_on_the_emulated_chip_each_run_sends_one_message():
@@ -167,7 +152,7 @@ def test_on_the_emulated_chip_each_run_sends_one_message():
 
     interpreter = image.load(chip_image.found_or_skip())
     files = {**firmware_files(), "/main.py": PROGRAM.encode()}
-    settings = {**SETTINGS, "broker_host": "broker.example"}
+    settings = {**SETTINGS, "wifi_ssid": "home", "broker_host": "broker.example"}
     flash, server = flash_image(interpreter, files, settings), Server(random.Random(1))
     for runs in (1, 2):
         board = Board(flash, link=MemoryLink.to(server))

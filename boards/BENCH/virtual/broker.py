@@ -16,6 +16,7 @@ Options, all of plain data; texts are UTF-8, as str or bytes. A filter may have 
                         level 5, and below it "drops", because there is none)
     closes_on           topics whose messages end the connection, always
     silent_on           topics whose messages are not taken and never acknowledged
+    silent_on_payloads  as silent_on, by payload
     code_on             {filter: reason code of PUBACK or PUBREC}, from 0x80 on the message is
                         dropped; and of SUBACK, for exactly that filter
     loses_session_at    [second]: the server restarts and has forgotten all sessions
@@ -35,9 +36,9 @@ from virtual.stream import NET_US, Stream
 
 _DEFAULTS = {
     "level": 5, "latency_ms": 20, "users": {}, "denied": (), "denied_by": "drops", "closes_on": (),
-    "silent_on": (), "code_on": {}, "loses_session_at": (), "receive_maximum": 0,
-    "maximum_packet": 0, "maximum_qos": 2, "retain_available": True, "topic_alias_maximum": 0,
-    "collector": "", "acknowledges_twice": False,
+    "silent_on": (), "silent_on_payloads": (), "code_on": {}, "loses_session_at": (),
+    "receive_maximum": 0, "maximum_packet": 0, "maximum_qos": 2, "retain_available": True,
+    "topic_alias_maximum": 0, "collector": "", "acknowledges_twice": False,
 }  # fmt: skip
 _DENIALS = {"drops": ("drops", 0), "closes": ("closes", 0), "code": ("drops", 0x87)}
 _SLOW_US = 3_000_000
@@ -58,6 +59,8 @@ class Broker:
     refused     [(ms, why)]: what the server did not take, and connections that it gave up
     violations  [text]: what the standard forbids a client
     """
+
+    connection_kind, stream_kind = Connection, Stream
 
     def __init__(self, world, options):
         self.world = world
@@ -128,8 +131,8 @@ class Broker:
             raise OSError(_ECONNREFUSED)
         if kind in ("silent", "half_open"):
             raise OSError(_ETIMEDOUT)
-        connection = Connection(self)
-        connection.stream = Stream(self, connection)
+        connection = self.connection_kind(self)
+        connection.stream = self.stream_kind(self, connection)
         self._streams = [one for one in self._streams if not one.is_broken()]
         self._streams.append(connection.stream)
         return connection.stream
@@ -314,13 +317,13 @@ class Broker:
 
     # --- Messages ---
 
-    def fate(self, topic):
+    def fate(self, topic, payload):
         """Returns what happens to a message of the board ("takes", "drops", "closes", "silent"),
         and its reason code."""
         options, found = self.options, ("takes", 0)
         if _is_in(options["closes_on"], topic):
             found = ("closes", 0)
-        elif _is_in(options["silent_on"], topic):
+        elif _is_in(options["silent_on"], topic) or payload in options["silent_on_payloads"]:
             found = ("silent", 0)
         elif _is_in(options["denied"], topic):
             found = _DENIALS[options["denied_by"]]
@@ -426,7 +429,7 @@ def _checked(given):
     found.update(given)
     if found["denied_by"] not in _DENIALS or found["level"] not in (3, 4, 5):
         raise ValueError("the broker's denied_by or level")
-    for name in ("denied", "closes_on", "silent_on"):
+    for name in ("denied", "closes_on", "silent_on", "silent_on_payloads"):
         found[name] = [_bytes(one) for one in found[name]]
     found["users"] = {_bytes(one): _bytes(word) for one, word in found["users"].items()}
     found["code_on"] = {_bytes(one): code for one, code in found["code_on"].items()}

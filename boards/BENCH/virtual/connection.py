@@ -21,7 +21,7 @@ _ONLY_HERE = (0x0B, 0x23)  # properties of a PUBLISH that are not passed on
 # of DISCONNECT; the others are a server's (table 2-6 of 5.0)
 _OF_CLIENT = b"\x00\x04\x80\x81\x82\x83\x90\x93\x94\x95\x96\x97\x98\x99"
 # CONNACK's reason codes at the levels below; all others are 5, not authorized
-_RETURN_CODES = {0x84: 1, 0x85: 2}
+_RETURN_CODES = {0x84: 1, 0x85: 2, 0x88: 3}
 
 
 class Connection:
@@ -36,7 +36,10 @@ class Connection:
         self._data = b""
         # Identifiers that the client uses: when it has the answer that frees them
         self._publishing, self._requesting = {}, {}
-        self._topics, self._aliases = {}, {}  # the client's, by number; ours, by topic
+        self._contents = {}  # (topic, payload, QoS) of those that it published with here
+        self._refused = {}  # identifiers of exchanges that failed here
+        self._is_resumed = False  # the session is one that went on
+        self._topics, self._aliases = {}, {}  # by number: the client's, ours
         self._sent = []  # identifiers of what was sent here, and is not acknowledged
         self._receive_maximum, self._maximum_packet, self._alias_maximum = _MOST_IN_FLIGHT, 0, 0
 
@@ -123,7 +126,7 @@ class Connection:
             self.say("CONNACK", code=code if self.level == 5 else _RETURN_CODES.get(code, 5))
             self.close()
             return
-        is_present = broker.open(self, fields)
+        self._is_resumed = broker.open(self, fields)
         properties = []
         if self.level == 5:
             properties = broker.connack_properties()
@@ -133,7 +136,7 @@ class Connection:
             self._receive_maximum = value_of(given, 0x21, _ALL_IDS)
             self._maximum_packet = value_of(given, 0x27, 0)
             self._alias_maximum = value_of(given, 0x22, 0)
-        present = is_present and self.level > 3  # 3.1 has no such flag
+        present = self._is_resumed and self.level > 3  # 3.1 has no such flag
         self.say("CONNACK", session_present=int(present), properties=properties)
 
     def _on_disconnect(self, fields):
@@ -156,13 +159,13 @@ class Connection:
 
     def _on_publish(self, fields):
         topic = self._topic(fields)
-        if topic is None or not self._is_allowed(fields):
+        if topic is None or not self._is_allowed(topic, fields):
             return
         packet_id, qos = fields["packet_id"], fields["qos"]
         if qos == 2 and packet_id in self.session.received:
             self._answer("PUBREC", packet_id)
             return
-        what, code = self.broker.fate(topic)
+        what, code = self._fate(topic, fields)
         if what == "closes":
             self.close()
         elif what == "silent":
@@ -171,6 +174,9 @@ class Connection:
             self._acknowledge(packet_id, qos, code)
             if what == "takes":
                 self._pass_on(topic, fields)
+
+    def _fate(self, topic, fields):
+        return self.broker.fate(topic, fields["payload"])
 
     def _topic(self, fields):
         """Returns the topic; None: it is a number that the client may not use."""
@@ -185,31 +191,48 @@ class Connection:
             return self.forbid("topic alias %d stands for nothing" % number)
         return self._topics[number]
 
-    def _is_allowed(self, fields):
-        options, packet_id = self.broker.options, fields["packet_id"]
+    def _is_allowed(self, topic, fields):
+        options = self.broker.options
         if value_of(fields.get("properties", ()), 0x0B):
             self.forbid("a subscription identifier in a client's PUBLISH")
         elif fields["qos"] > options["maximum_qos"]:
             self._exceed("PUBLISH of QoS %d" % fields["qos"], _QOS)
         elif fields["retain"] and not options["retain_available"]:
             self._exceed("PUBLISH with RETAIN", _NO_RETAIN)
-        elif fields["qos"]:
-            self._check_id(packet_id, fields["dup"])
+        elif fields["qos"] and self._may_be_dup(fields):
+            content = topic, fields["payload"], fields["qos"]
+            self._check_id(fields["packet_id"], content, fields["dup"])
+            self._contents[fields["packet_id"]] = content
         return not self.is_over
 
-    def _check_id(self, packet_id, is_dup):
-        """Is the identifier free, and is there room for one more?"""
+    def _may_be_dup(self, fields):
+        """At level 5 an exchange that was refused, or whose session is gone, is over: what follows
+        is a new one [MQTT-4.3.2-2] [MQTT-4.3.3-2]."""
+        packet_id = fields["packet_id"]
+        if fields["dup"] and self.level == 5:
+            if packet_id in self._refused:
+                self.forbid("DUP after %d was refused" % packet_id)
+            elif not self._is_resumed:
+                self.forbid("DUP of %d without a session" % packet_id)
+        return not self.is_over
+
+    def _check_id(self, packet_id, content, is_dup):
+        """Is the identifier free for this message, and is there room for one more?"""
         now_us = self.broker.now_us
         for one in list(self._publishing):
             if self._publishing[one] <= now_us:
                 del self._publishing[one]
-        most = self.broker.options["receive_maximum"]
-        if packet_id in self._publishing:
-            if self.level == 5 or not is_dup:
-                self.forbid("PUBLISH with identifier %d, which is in use" % packet_id)
+                self._contents.pop(one, None)
+        most, is_used = self.broker.options["receive_maximum"], packet_id in self._publishing
+        known = self._contents if is_used else self.session.received
+        is_again = is_used and self.level < 5 and is_dup
+        if known.get(packet_id, content) != content or (is_used and not is_again):
+            self.forbid("PUBLISH with identifier %d, which is in use" % packet_id)
+        elif is_again:
+            return
         elif self._requesting.get(packet_id, 0) > now_us:
             self.forbid("PUBLISH with identifier %d of a request" % packet_id)
-        elif most and self.level == 5 and len(self._publishing) >= most:
+        elif most and self.level == 5 and len(self._contents) >= most:
             self.forbid("more than %d messages unacknowledged" % most, _TOO_MANY)
 
     def _acknowledge(self, packet_id, qos, code):
@@ -219,9 +242,11 @@ class Connection:
         elif qos == 2:
             at_us = self._answer("PUBREC", packet_id, code)
             if code < _FAILURE:
-                self.session.received.append(packet_id)
+                self.session.received[packet_id] = self._contents[packet_id]
                 at_us = NEVER_US
             self._publishing[packet_id] = at_us
+        if code >= _FAILURE:
+            self._refused[packet_id] = True
 
     def _pass_on(self, topic, fields):
         broker, payload = self.broker, fields["payload"]
@@ -240,13 +265,13 @@ class Connection:
 
     def _on_pubrel(self, fields):
         packet_id = fields["packet_id"]
-        is_known = packet_id in self.session.received
-        if is_known:
-            self.session.received.remove(packet_id)
-        code = 0 if is_known or self.level < 5 else _UNKNOWN_ID
-        at_us = self._answer("PUBCOMP", packet_id, code)
+        is_known = self.session.received.pop(packet_id, None) is not None
+        at_us = self._answer("PUBCOMP", packet_id, 0 if is_known else self._code_of_unknown())
         if is_known:
             self._publishing[packet_id] = at_us
+
+    def _code_of_unknown(self):
+        return _UNKNOWN_ID if self.level == 5 else 0
 
     # --- What the client takes ---
 
@@ -294,15 +319,15 @@ class Connection:
         if self._maximum_packet and len(data) > self._maximum_packet:
             return False
         if alias and topic:
-            self._aliases[topic] = alias[0][1]
+            self._aliases[alias[0][1]] = topic
         self.stream.say(data)
         return True
 
     def _short_topic(self, topic):
         """Returns the topic, or b"" if the client knows its number, and the property with that."""
-        number = self._aliases.get(topic)
-        if number:
-            return b"", [(0x23, number)]
+        for number in self._aliases:
+            if self._aliases[number] == topic:
+                return b"", [(0x23, number)]
         if self.level == 5 and len(self._aliases) < self._alias_maximum:
             return topic, [(0x23, len(self._aliases) + 1)]
         return topic, []
@@ -331,7 +356,7 @@ class Connection:
         else:
             if message is not None:
                 message.is_released = True
-            code = 0 if message is not None or self.level < 5 else _UNKNOWN_ID
+            code = 0 if message is not None else self._code_of_unknown()
             self.say("PUBREL", packet_id=packet_id, code=code)
 
     def _drop(self, message):

@@ -27,6 +27,7 @@ def report(world, why, fault=""):
         "out_of_order": [_plain(one) for one in ledger.out_of_order()],
         "violations": broker.violations[:],
         "bites": world.bites[:],
+        "open_sockets": world.open_sockets,
         "driven": [list(one) for one in world.driven],
         "held": [stream.hex(), first, end],
         "longest_poll_us": world.longest_poll_us,

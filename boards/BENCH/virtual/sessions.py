@@ -35,7 +35,8 @@ class Session:
         self.client_id = client_id
         self.filters = []  # (filter, QoS, options, identifier or 0), in the order of SUBSCRIBE
         self.queue = []  # Messages of QoS 1 and 2 that are not acknowledged
-        self.received = []  # identifiers of QoS 2, from PUBLISH to PUBREL
+        # QoS 2, from PUBLISH to PUBREL: (topic, payload, QoS), by identifier
+        self.received = {}
         self.next_id = 1
         self.connection = None  # that of this world; None also where the power went
         self.is_up = False  # the server believes that there is a connection
@@ -45,7 +46,7 @@ class Session:
 
     def copy(self):
         twin = Session(self.client_id)
-        twin.filters, twin.received = self.filters[:], self.received[:]
+        twin.filters, twin.received = self.filters[:], self.received.copy()
         twin.queue = [message.copy() for message in self.queue]
         twin.next_id, twin.is_up = self.next_id, self.is_up
         twin.keep_us, twin.expiry_us, twin.will = self.keep_us, self.expiry_us, self.will

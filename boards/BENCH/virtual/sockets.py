@@ -58,11 +58,17 @@ class _Socket:
         self._limit_us = NEVER_US  # 0: it does not block
         self._is_closed = False
         self._left = b""  # read, and not taken yet
+        self._port.world.open_sockets += 1
 
     def _enter(self):
         self._port.world.pass_us(CALL_US)
         if self._is_closed:
             raise OSError(errno.EBADF)
+
+    def _close(self):
+        self._port.world.pass_us(CALL_US)
+        self._port.world.open_sockets -= not self._is_closed
+        self._is_closed = True
 
     def setblocking(self, flag):
         self.settimeout(None if flag else 0)
@@ -298,8 +304,8 @@ class _Tcp(_Socket):
 
     def close(self):
         """Without the radio, the server does not learn of it."""
-        self._port.world.pass_us(CALL_US)
-        stream, self._stream, self._is_closed = self._stream, None, True
+        self._close()
+        stream, self._stream = self._stream, None
         if stream and self._port.radio.is_joined():
             stream.close()
 
@@ -381,8 +387,7 @@ class _Udp(_Socket):
         return data, self._from
 
     def close(self):
-        self._port.world.pass_us(CALL_US)
-        self._is_closed = True
+        self._close()
 
     def _ready(self, events):
         found = events & POLLOUT

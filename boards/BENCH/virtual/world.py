@@ -118,7 +118,7 @@ class World:
         self.pulse = None  # called at least once in _PULSE_US, and before the program goes on
         self.interrupts = None  # of this boot: next_us, and happen() (clock.py)
         self.guard = None  # of the heap (heap.py)
-        self.slept_ms = 0
+        self.slept_ms = self.open_sockets = 0
         self.calls = self.longest_poll_us = self.longest_turn_us = self.polled_us = 0
         self.output = []  # lines that the program printed
         self.error = "", ""  # the exception that nobody caught, and the line that raised it

@@ -19,6 +19,8 @@ from virtual.packets import decode, encode, matches, value_of
 from virtual.world import World
 
 FOR_EVER = 0xFFFFFFFF
+# of CONNECT, by level: the session stays
+LASTS = {4: {}, 5: {"properties": [(0x11, FOR_EVER)]}}
 
 
 class Peer:
@@ -268,6 +270,40 @@ class TestForbidden(unittest.TestCase):
         for dup in (False, True):
             peer.publish(b"t", qos=2, packet_id=7, dup=dup)
         self.assertEqual((peer.kinds(), world.broker.violations), (["PUBREC"] * 2, []))
+
+    def test_one_identifier_for_two_messages(self):
+        """DUP repeats a message; it does not rename one."""
+        for again in (
+            {"payload": b"y"}, {"topic": b"u"}, {"qos": 1},
+        ):  # fmt: skip
+            for level, is_back in ((4, False), (4, True), (5, True)):
+                world, peer = connected(level, **LASTS[level])
+                peer.publish(b"t", qos=2, packet_id=7).heard()
+                if is_back:
+                    peer = Peer(world, level)
+                    peer.connect(**LASTS[level])
+                given = {"topic": b"t", "payload": b"x", "qos": 2, "packet_id": 7, "dup": True}
+                peer.publish(**given).heard()
+                self.assertEqual(world.broker.violations, [])
+                given.update(again)
+                peer.publish(**given).heard()
+                (why,) = world.broker.violations
+                self.assertTrue(why.endswith("PUBLISH with identifier 7, which is in use"), why)
+
+    def test_dup_in_a_new_exchange(self):
+        """At level 5: after a refusal, and where the server has no session."""
+        for level in (4, 5):
+            world, peer = connected(level, options={"code_on": {"no": 0x97}})
+            peer.publish(b"no", packet_id=7).heard()
+            peer.publish(b"no", packet_id=7).heard()
+            self.assertEqual(world.broker.violations, [])
+            peer.publish(b"no", packet_id=7, dup=True).heard()
+            told = ["board: DUP after 7 was refused"] if level == 5 else []
+            self.assertEqual((world.broker.violations, peer.is_closed), (told, level == 5))
+            world, peer = connected(level)
+            peer.publish(b"t", packet_id=8, dup=True).heard()
+            told = ["board: DUP of 8 without a session"] if level == 5 else []
+            self.assertEqual(world.broker.violations, told)
 
     def test_before_connect(self):
         world = world_with()
@@ -641,6 +677,9 @@ class TestOptions(unittest.TestCase):
     def test_closes_on_and_silent_on(self):
         self.assertEqual(self.denied(closes_on=["no/+"]), ([], True, False))
         self.assertEqual(self.denied(silent_on=["no/+"]), ([], False, False))
+        self.assertEqual(self.denied(silent_on_payloads=["x"]), ([], False, False))
+        other = self.denied(silent_on_payloads=["y"])
+        self.assertEqual(other, ([("PUBACK", 0)], False, True))
         for name in ("closes_on", "silent_on"):
             taken = self.denied(topic=b"yes", **{name: ["no/+"]})
             self.assertEqual(taken, ([("PUBACK", 0)], False, True))
@@ -883,7 +922,7 @@ class TestCopy(unittest.TestCase):
         self.assertEqual((len(came(twin)), twin.broker.retained), (3, {}))
         self.assertEqual((len(came(world)), world.broker.retained), (2, {b"r": b"kept"}))
         (mine,) = world.broker.sessions.values()
-        self.assertEqual((len(mine.queue), len(mine.filters), mine.received), (1, 1, [2]))
+        self.assertEqual((len(mine.queue), len(mine.filters), list(mine.received)), (1, 1, [2]))
         # and the other way round
         self.assertEqual(peer.publish(b"t2", packet_id=3).kinds(), ["PUBACK"])
         self.assertEqual((len(came(world)), len(came(twin))), (3, 3))
@@ -902,8 +941,8 @@ class TestCopy(unittest.TestCase):
         board.connect()
         board.send("PUBREL", packet_id=2).send("PUBREC", packet_id=packet_id).heard()
         (mine,), (other,) = world.broker.sessions.values(), twin.broker.sessions.values()
-        self.assertEqual((mine.received, mine.queue[0].is_released), ([2], False))
-        self.assertEqual((other.received, other.queue[0].is_released), ([], True))
+        self.assertEqual((list(mine.received), mine.queue[0].is_released), ([2], False))
+        self.assertEqual((list(other.received), other.queue[0].is_released), ([], True))
 
     def test_in_the_twin_the_server_misses_the_board_too(self):
         world, _ = connected(will=(b"w", b"gone", 0, False), keep_alive=60)

@@ -64,6 +64,7 @@ class World:
         self.files = {name: bytes.fromhex(data) for name, data in report["files"].items()}
         self.longest_poll_us: int = report["longest_poll_us"]
         self.longest_turn_us: int = report["longest_turn_us"]  # from one poll() to the next
+        self.open_sockets: int = report["open_sockets"]  # when it ended
         self._report = report
 
     def lost(self) -> list[Message]:
