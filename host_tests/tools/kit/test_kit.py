@@ -178,6 +178,16 @@ def test_a_program_that_sleeps_without_close_sends_twice():
     assert not fixed.duplicates()
 
 
+@pytest.mark.parametrize("python", ["c", "m"])
+def test_samples_in_an_open_record_are_held_and_those_forgotten_in_the_same_boot_are_lost(python):
+    bench = bench_of(python)
+    assert bench.run("forgets_samples.py", minutes=1).fault == ""
+    bench.values["pin 3"] = 1
+    world = bench.run("forgets_samples.py", minutes=1)
+    assert re.match(r"sample \(0,\) of garden/data, stored at \d+ ms, is lost", world.fault)
+    assert world.samples == 3
+
+
 def test_a_message_past_the_outbox_is_invented(here):
     said = fault("own_packets.py", 3)
     assert said.startswith("garden b'hi' at ") and "was never published" in said
