@@ -310,6 +310,13 @@ def test_what_the_page_lists_is_there():
     assert [name for name in missing if not hasattr(world.broker, name)] == []
 
 
+def test_the_flash_is_as_large_as_the_board_s():
+    bench = bench_of("m", EXAMPLES)
+    bench.board = "RPI_PICO_W"
+    assert len(bench.run("publish.py", minutes=1).broker.came) > 0  # pins the default, 64 blocks
+    assert bench.scenario(60)["blocks"] == 212
+
+
 def test_a_case_alone_is_followed_alone():
     bench = Bench(GARDEN.parent)
     asked = trial.Asked(GARDEN, bench.scenario(300), only=(3, "nothing"))
