@@ -61,6 +61,9 @@ home-assistant: setup  ## Home Assistant itself at mosquitto: fetched (350 MB), 
 	@$(BIN)/python host_tests/rigs/home_assistant/install.py
 	@CI=true $(BIN)/python -m pytest -q -n 0 host_tests/system/test_home_assistant.py
 
+kit-cuts: setup  ## every power cut of main.py and the examples in virtual time: half an hour
+	@KIT_EVERY=1 $(BIN)/python -m pytest -m "long or not long" host_tests/tools/kit/test_kit_cuts.py
+
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
 

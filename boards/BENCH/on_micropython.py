@@ -3,8 +3,9 @@
     micropython on_micropython.py REQUEST
 
 REQUEST: a file with JSON: program, roots (folders to import from), scenario, plan (see
-virtual/hunt.py). Each power cut is a fork: the child boots in the copy with fresh modules, the
-parent goes on. So a copy never stays in the parent's heap. The run itself is a fork, too: a program
+virtual/hunt.py). Each power cut is a fork: the parent goes on, so a copy never stays in its heap.
+The child ends the program that it inherited, as a world ends one, because the stack has no room for
+a second; then it boots in the copy with fresh modules. The run itself is a fork, too: a program
 that calls nothing of the world for STUCK_S seconds of CPU is killed, and whoever waits for it says
 that it hangs.
 """
@@ -40,23 +41,43 @@ def line():
 def apart(run):
     """Runs it in a process of its own. Returns why that did not end by itself; None: it did."""
     if not _fork():
-        gc.collect()
-        try:
-            run()
-            _exit(0)
-        except BaseException as error:
-            sys.print_exception(error)
-        _exit(1)
+        _run_and_exit(run)
+    return _end()
+
+
+def _run_and_exit(run):
+    gc.collect()
+    try:
+        run()
+        _exit(0)
+    except BaseException as error:
+        sys.print_exception(error)
+    _exit(1)
+
+
+def _end():
+    """Waits for the child: see apart()."""
     _wait(_status)
     if _status[0] & 127 == _SIGVTALRM:
         return "stuck"
     return "killed" if _status[0] or _status[1] else None
 
 
-def branch(follow, twin, case):
-    why = apart(lambda: follow(twin, case))
+def branch(world, follow, twin, case):
+    """world: the one that runs."""
+    if not _fork():
+        _inherited[:] = [follow, twin, case]
+        world.die("cut")
+    why = _end()
     if why:
         tell_of(case, why, twin)
+
+
+def go_on():
+    """In the child of a fork, once the program has ended: its own case."""
+    follow, twin, case = _inherited
+    _inherited[:] = []
+    _run_and_exit(lambda: follow(twin, case))
 
 
 def tell_of(case, why, world):
@@ -80,6 +101,7 @@ def tell(case):
 
 
 _status = bytearray(4)
+_inherited = []  # in the child of a fork: what it is to follow
 
 
 class Program:
@@ -88,6 +110,12 @@ class Program:
 
     def start(self, world):
         """One boot: see virtual/boots.py."""
+        why = self._boot(world)
+        if _inherited:
+            go_on()
+        return why
+
+    def _boot(self, world):
         from virtual import ports
         from virtual.world import Stop
 
@@ -152,18 +180,17 @@ _real_import = __import__
 
 
 def _importer(world):
-    """Modules are watched when the import that brought them is whole: within it they are not."""
-    seen, within = {}, []
+    """Modules are watched when the import that brought them is whole. Within it the interpreter's
+    own import is back: a relative import counts from whoever calls that, which would be this."""
+    seen = {}
 
     def load(name, *rest):
-        if len(rest) > 3 and rest[3]:
-            name, rest = _absolute(name, rest[3], within), rest[:3]
-        within.append(name)
+        builtins.__import__ = _real_import
         try:
             found = _real_import(name, *rest)
         finally:
-            within.pop()
-        watches = world.ledger.watches if not within else ()
+            builtins.__import__ = load
+        watches = world.ledger.watches
         for one in watches:
             if one in sys.modules and one not in seen:
                 seen[one] = True
@@ -171,16 +198,6 @@ def _importer(world):
         return found
 
     return load
-
-
-def _absolute(name, level, within):
-    """The name of a relative import. Who imports, MicroPython does not say: it is what is being
-    imported itself, or asyncio, which loads some of its parts late."""
-    importer = within[-1] if within else "asyncio"
-    parts = importer.split(".")
-    is_package = hasattr(sys.modules.get(importer), "__path__")
-    parts = parts[: len(parts) - level + is_package]
-    return ".".join(parts + ([name] if name else []))
 
 
 def _printer(world):

@@ -62,7 +62,7 @@ def row(folder: Path, program: Path, minutes: float) -> list[str]:
     which one is missing."""
     found, lost = [], []
     for outage in OUTAGES.values():
-        asked = bench(folder, outage)._asked(program.name, {"minutes": minutes}, None, (), False)
+        asked = bench(folder, outage)._asked(program.name, {"minutes": minutes})
         world, case = trial.run(asked)
         end = "" if world.why == "time" else f", ended: {case['error'].split(':')[0] or world.why}"
         found.append(f"{missing(world, minutes)}{end}")
@@ -70,7 +70,7 @@ def row(folder: Path, program: Path, minutes: float) -> list[str]:
     def count(world: World) -> None:
         lost.append(missing(world, minutes))
 
-    asked = bench(folder, ())._asked(program.name, {"minutes": minutes}, count, (), False)
+    asked = bench(folder, ())._asked(program.name, {"minutes": minutes}, count)
     cuts = trial.every_cut(asked).cuts
     return [*found, f"{sum(one > 0 for one in lost[1:])} of {cuts}"]
 

@@ -54,7 +54,8 @@ class Clock:
         self.next_us = self.bite_us
         if self._alarms and self._may_interrupt and not self._is_busy:
             self.next_us = min(self.next_us, self._alarms[0][0])
-        self.world.hurry()
+        if self.next_us < self.world.soon_us:
+            self.world.hurry()
 
     # --- What is due ---
 

@@ -8,7 +8,10 @@ decides verdicts: a counter file that is rewritten is safe on one of them and no
 """
 
 import io
+import sys
 
+# MicroPython's json.load() takes what is a stream; CPython's base would close it when it is freed
+_STREAM = io.IOBase if sys.implementation.name == "micropython" else object
 ENOENT, EEXIST = 2, 17
 _FILE_US, _OPEN_US = 20_000, 2_000  # a commit, and opening: littlefs on an RP2040, about
 
@@ -80,7 +83,7 @@ def _plain(path):
     return str(path).strip("/")
 
 
-class File:
+class File(_STREAM):
     """An open file: what both Pythons' files have in common."""
 
     def __init__(self, files, name, mode):

@@ -14,6 +14,7 @@ from virtual.world import World
 PLAN = {
     "ways": cuts.WAYS,
     "only": None,  # (number of the effect, way or ""): this cut alone; None: no limit
+    "every": 1,  # 7: the first cut of the run, the eighth, and so on
     "none": False,  # no cuts: the run alone
     "double": False,  # after each cut, also each cut of what follows until the board is well
     "to_the_end": False,  # after a cut run to the end of the time, not until recovered
@@ -22,8 +23,9 @@ PLAN = {
 
 
 class Hunt:
-    """start(world): see boots.py. branch(follow, twin, case): has follow(twin, case) called, in a
-    process of its own or later. tell(case): takes a result. line(): where the program is."""
+    """start(world): see boots.py. branch(world, follow, twin, case): has follow(twin, case)
+    called, in a process of its own or later; world: the one that runs. tell(case): takes a result.
+    line(): where the program is."""
 
     def __init__(self, start, scenario, plan, branch, tell, line):
         self.world = World(scenario)
@@ -31,6 +33,7 @@ class Hunt:
         self._plan = dict(PLAN)
         self._plan.update(plan)
         self._seconds = self.world.scenario["seconds"]
+        self._passed = 0  # cuts of the run so far, those that were left out included
 
     def run(self):
         """The undisturbed run, whose case has number 0 and comes when it has ended."""
@@ -47,15 +50,18 @@ class Hunt:
         if only and only[0] != world.effects:
             return
         for way in cuts.ways_at(kind, self._plan["ways"]):
-            if not (only and only[1]) or only[1] == way:
+            if only and only[1] and only[1] != way:
+                continue
+            if self._passed % self._plan["every"] == 0:
                 self._cut(world, kind, details, way, "")
+            self._passed += 1
 
     def _cut(self, world, kind, details, way, after):
         case = {
             "number": world.effects, "kind": kind, "way": way, "line": self._line(),
             "ms": world.now_ms(), "after": after,
         }  # fmt: skip
-        self._branch(self.follow, cuts.damaged(world, kind, details, way), case)
+        self._branch(world, self.follow, cuts.damaged(world, kind, details, way), case)
 
     def follow(self, twin, case):
         """The board after a cut."""

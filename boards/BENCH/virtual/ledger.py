@@ -21,7 +21,6 @@ class Ledger:
         self._world = world
         self.accepted, self.maybe, self.refused = [], [], []
         self.trying = self.outbox = None
-        self._since_ms = 0  # when this boot began
         self._before = None  # the outbox of the boot before: until this one has opened its own
         self.samples = Samples(self)
         self.watches = watches(self)  # what is watched from its import on, by module
@@ -38,7 +37,6 @@ class Ledger:
         if self.trying:
             self.maybe.append(self.trying)
         self._before = self.outbox or self._before
-        self._since_ms = self.now_ms()
         self.trying = self.outbox = None
         self.samples.restart()
 
@@ -124,13 +122,11 @@ class Ledger:
         return not self.samples.faults(self._world.broker.came, [], samples)[0]
 
     def sample_faults(self):
-        """([sample that is lost], [sample that came and that nobody stored]). Those of the last
-        boot are not lost yet: they may be in the record that is still open, which load() may show
-        as it was when it was read last."""
+        """([sample that is lost], [sample that came and that nobody stored]). For a boot that is
+        over: it closes the record that is open, which load() does not show before."""
         if not self.samples.stored:
             return [], []
-        missing, new = self.samples.faults(self._world.broker.came, self._held_messages())
-        return [one for one in missing if one[0] < self._since_ms], new
+        return self.samples.faults(self._world.broker.came, self._held_messages())
 
     def _held_messages(self):
         outbox = self.outbox or self._before
@@ -184,7 +180,9 @@ class Ledger:
 
 
 def _messages(outbox):
-    """[(topic, payload)] of the messages that an outbox holds."""
+    """[(topic, payload)] of the messages that an outbox holds, once no record takes samples."""
+    if hasattr(outbox, "close_series"):
+        outbox.close_series()
     found, seq = [], outbox.oldest_seq
     while outbox.load(seq) == 0:
         at = outbox.topic_at + outbox.topic_length

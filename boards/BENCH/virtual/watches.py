@@ -53,6 +53,7 @@ def _watch_series(kind, ledger):
 
 
 def _add(self, clock, values):
+    self.ledger.outbox = self._outbox  # a program without a Session has it here alone
     self.ledger.samples.begin(self._topic, values, self._count)
     status = self.told_add(clock, values)
     self.ledger.samples.end(status)

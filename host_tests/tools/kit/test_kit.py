@@ -178,6 +178,16 @@ def test_a_program_that_sleeps_without_close_sends_twice():
     assert not fixed.duplicates()
 
 
+@pytest.mark.parametrize("python", ["c", "m"])
+def test_samples_in_an_open_record_are_held_and_those_forgotten_in_the_same_boot_are_lost(python):
+    bench = bench_of(python)
+    assert bench.run("forgets_samples.py", minutes=1).fault == ""
+    bench.values["pin 3"] = 1
+    world = bench.run("forgets_samples.py", minutes=1)
+    assert re.match(r"sample \(0,\) of garden/data, stored at \d+ ms, is lost", world.fault)
+    assert world.samples == 3
+
+
 def test_a_message_past_the_outbox_is_invented(here):
     said = fault("own_packets.py", 3)
     assert said.startswith("garden b'hi' at ") and "was never published" in said
@@ -298,6 +308,13 @@ def test_what_the_page_lists_is_there():
     assert [name for name in first_column("bench") if not hasattr(bench, name)] == []
     missing = [name for name in first_column("world") if not hasattr(world, name)]
     assert [name for name in missing if not hasattr(world.broker, name)] == []
+
+
+def test_the_flash_is_as_large_as_the_board_s():
+    bench = bench_of("m", EXAMPLES)
+    bench.board = "RPI_PICO_W"
+    assert len(bench.run("publish.py", minutes=1).broker.came) > 0  # pins the default, 64 blocks
+    assert bench.scenario(60)["blocks"] == 212
 
 
 def test_a_case_alone_is_followed_alone():

@@ -3,17 +3,16 @@
 nothing is lost, and the board recovers. Under both Pythons, on three kinds of boards.
 """
 
+import os
+
 import pytest
 
+import kit_modes
 from kit_rig import EXAMPLES, GARDEN, PROGRAM, bench_of
 from paths import FIRMWARE
 
-MODES = {
-    "broker": {"mode": "broker"},
-    "collector": {"mode": "collector"},
-    "series": {"mode": "broker", "series": True, "series_age_s": 60},
-    "deep sleep": {"mode": "broker", "deep_sleep": True},
-}
+# 1: each cut of all. Else one in 40 under 32-bit MicroPython, whose whole run takes half an hour.
+EVERY = int(os.environ.get("KIT_EVERY", "40"))
 
 
 def counts(result):
@@ -65,21 +64,44 @@ def test_of_the_example_that_listens():
 def test_of_an_example_on_a_board_under_32_bit_micropython(name, board):
     bench = bench_of("m", EXAMPLES)
     bench.board = board
-    bench.blocks = 64 if board.startswith("RPI") else 16
     bench.settings = {"interval_ms": 20_000, "outbox_blocks": 8}
     ways = ("nothing", "first half") if board.startswith("RPI") else ()
     assert counts(bench.every_cut(f"{name}.py", ways=ways, minutes=6)) > 10
 
 
+def cuts_of_main(python, board, mode, every):
+    bench = bench_of(python, FIRMWARE)
+    bench.board = board
+    kit_modes.set_up(bench, mode)
+    check, minutes = kit_modes.MODES[mode][1], 1
+    if not check:
+        bench.outage(2, 3)
+        minutes = 4
+    return counts(bench.every_cut("main.py", check, every=every, minutes=minutes))
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", kit_modes.MODES)
 def test_of_main(mode):
-    bench = bench_of("c", FIRMWARE)
-    bench.settings = {"interval_ms": 30_000, "outbox_blocks": 16} | MODES[mode]
-    if mode == "collector":
-        bench.broker = {"collector": "outpost/kitchen/durable"}
-    bench.outage(2, 3)
-    assert counts(bench.every_cut("main.py", minutes=5)) > 30
+    assert cuts_of_main("c", "BENCH", mode, 1 if EVERY == 1 else 2) > 30
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", [one for one in kit_modes.MODES if one != "update"])
+@pytest.mark.parametrize("board", ["ESP32_GENERIC", "RPI_PICO_W"])
+def test_of_main_on_a_board_under_32_bit_micropython(board, mode):
+    assert cuts_of_main("m", board, mode, EVERY) > 0
+
+
+@pytest.mark.parametrize("python", ["c", "m"])
+def test_of_the_example_with_tasks(python):
+    assert counts(bench_of(python, EXAMPLES).every_cut("with_asyncio.py", minutes=2)) > 10
+
+
+def test_one_cut_in_seven():
+    bench = bench_of("c", GARDEN.parent)
+    whole = bench.every_cut("garden.py", minutes=3).cuts
+    assert bench.every_cut("garden.py", every=7, minutes=3).cuts == (whole + 6) // 7
 
 
 def test_of_the_garden():

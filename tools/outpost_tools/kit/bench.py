@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common import source_tree
 from outpost_tools.kit import trial, words
 from outpost_tools.kit.outcome import World
 
 SETTINGS = {"device_id": "kitchen", "broker_host": "broker.test", "wifi_ssid": "home"}
 Value = float | str | dict | Callable[[int], float]
+_BLOCKS = 16
 _GOOD_ENDS = ("ended", "time", "done")
 
 
@@ -28,7 +31,7 @@ class Bench:
         self.folder, self.python = folder, python
         self._cut = cut
         self.board = "BENCH"
-        self.blocks = 16
+        self.blocks = 0  # of the flash; 0: as many as the board has
         self.filesystem = "littlefs"
         self.seed = 1
         self.heap_after_s: float | None = None
@@ -45,7 +48,7 @@ class Bench:
 
     def run(self, program: str | Path, **time: float) -> World:
         """The program for that time, without a cut. Fails if it ends with an exception or hangs."""
-        asked = self._asked(program, time, None, (), False)
+        asked = self._asked(program, time)
         world, case = trial.run(asked)
         if world.why not in _GOOD_ENDS:
             raise AssertionError(f"{case['fault']}: {case['error']} {case['error_line']}")
@@ -57,12 +60,14 @@ class Bench:
         check: trial.Check | None = None,
         ways: tuple[str, ...] = (),
         double: bool = False,
+        every: int = 1,
         **time: float,
     ) -> trial.Result:
-        """Every power cut of the run. check(world), at the end of the time after each cut, raises
-        AssertionError; without it: the board recovers, and nothing is lost, invented or out of
-        order. Fails with the earliest cut, the smallest scenario and the line that repeats it."""
-        asked = self._asked(program, time, check, ways, double)
+        """Every power cut of the run; every=7: one in seven. check(world), at the end of the time
+        after each cut, raises AssertionError; without it: the board recovers, and nothing is lost,
+        invented or out of order. Fails with the earliest cut, the smallest scenario and the line
+        that repeats it."""
+        asked = replace(self._asked(program, time, check), ways=ways, double=double, every=every)
         result = trial.every_cut(asked)
         if result.failure:
             result = trial.smallest(result)
@@ -75,7 +80,7 @@ class Bench:
         files = {"settings.json": json.dumps(settings).encode(), **self.files}
         return {
             "board": self.board,
-            "blocks": self.blocks,
+            "blocks": self.blocks or _blocks(self.board),
             "seed": self.seed,
             "settings": settings,
             "files": {name: data.hex() for name, data in files.items()},
@@ -88,12 +93,12 @@ class Bench:
             "heap_after_s": self.heap_after_s,
         }
 
-    def _asked(self, program, time, check, ways, double) -> trial.Asked:
+    def _asked(self, program, time, check=None) -> trial.Asked:
         path = self.folder / program
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such program")
-        return trial.Asked(path, self.scenario(_seconds(**time)), self.python, check, ways,
-                           trial.one_cut(self._cut), double)  # fmt: skip
+        scenario, only = self.scenario(_seconds(**time)), trial.one_cut(self._cut)
+        return trial.Asked(path, scenario, self.python, check, only=only)
 
 
 def _seconds(days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> float:
@@ -101,6 +106,14 @@ def _seconds(days: float = 0, hours: float = 0, minutes: float = 0, seconds: flo
     if found <= 0:
         raise TypeError("say how long: days=, hours=, minutes= or seconds=")
     return found
+
+
+def _blocks(board: str) -> int:
+    """An RP2's flash is its whole filesystem, in which the outbox is pinned; another board's is the
+    partition of its outbox, which has no size of its own."""
+    path = source_tree.repository() / "boards" / board / "board.json"
+    facts = json.loads(path.read_text()) if path.is_file() else {}
+    return facts["memory"]["blocks"] if facts.get("platform") == "rp2" else _BLOCKS
 
 
 def _steps(value: Value, seconds: float) -> Any:

@@ -123,7 +123,7 @@ class OnCpython:
         waiting: deque[tuple] = deque()
         told: deque[dict] = deque()
 
-        def branch(follow: Any, twin: Any, case: dict) -> None:
+        def branch(_: Any, follow: Any, twin: Any, case: dict) -> None:
             waiting.append((follow, twin, case))
 
         try:

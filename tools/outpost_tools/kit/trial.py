@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ Told = Callable[[int, int], None]
 class Asked:
     """program: its file. scenario: as virtual/world.py's DEFAULTS. check: raises AssertionError;
     None: nothing lost, invented or out of order, and the board recovers. only: one cut, as
-    one_cut() reads it."""
+    one_cut() reads it. every: 7: one cut in seven."""
 
     program: Path
     scenario: dict
@@ -39,10 +39,10 @@ class Asked:
     ways: tuple[str, ...] = ()
     only: tuple[int, str] | None = None
     double: bool = False
+    every: int = 1
 
     def changed(self, **scenario: Any) -> Asked:
-        return Asked(self.program, {**self.scenario, **scenario}, self.python, self.check,
-                     self.ways, self.only, self.double)  # fmt: skip
+        return replace(self, scenario={**self.scenario, **scenario})
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ def _engine(asked: Asked) -> OnCpython | OnMicropython:
 
 
 def _plan(asked: Asked) -> dict:
-    plan: dict = {"double": asked.double, "only": asked.only}
+    plan: dict = {"double": asked.double, "only": asked.only, "every": asked.every}
     if asked.ways:
         plan["ways"] = asked.ways
     if asked.check:
