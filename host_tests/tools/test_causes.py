@@ -18,6 +18,7 @@ from make_certificates import made_or_skip
 from outpost_tools import cli
 from outpost_tools.common import causes, children, ending, refusals
 from outpost_tools.common.broker import Broker
+from outpost_tools.common.mqtt_client import Client
 from outpost_tools.device import selftest
 from real_broker import need_mosquitto
 
@@ -236,6 +237,15 @@ WITHOUT = {("closes", "flash"), ("a certificate is wanted", "flash")}
 def test_the_board_of_a_broker_that_wants_a_certificate_is_told_what_may_be(mosquitto):
     said = flash(mosquitto.strict, True, "TLS_REFUSED", 0)
     assert "the broker may want 'client_cert_file'" in said
+
+
+def test_a_peer_that_has_closed_before_connect_was_written_is_told(
+    mosquitto, certificates, tmp_path, capsys, monkeypatch
+):
+    """The alert is lost then: found while three commands of four took it for a read."""
+    monkeypatch.setattr(Client, "_sock_send", lambda *_: (_ for _ in ()).throw(BrokenPipeError()))
+    line = line_of("send", mosquitto.strict, True, tmp_path, capsys, monkeypatch, certificates)
+    assert "certificate required" in line and "nothing was sent" in line
 
 
 # --- What only 5.0 can say ---

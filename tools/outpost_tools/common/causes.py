@@ -90,6 +90,8 @@ def of_error(error: OSError, place: Place) -> str:
 def of_end(place: Place, began_with: bytes = b"", error: OSError | None = None) -> str:
     """The connection was made, and no CONNACK came. began_with: what came instead. error: with
     which the stream ended. "" when looking finds nothing, either."""
+    if not began_with and not isinstance(error, ssl.SSLError) and place.context is not None:
+        error = _alert_after(place)  # ours may have met the end of the stream while writing
     if isinstance(error, ssl.SSLError) and _is_alert(error):
         return f"it ends our TLS connection ({_reason(error)}): {place.ways.certificate}"
     if began_with[:1] in (b"\x20", b"\xe0"):
@@ -112,7 +114,11 @@ def look(place: Place) -> str:
     except OSError as error:
         return of_error(error, place)
     answer = _answer(place, _connect())
-    return "" if answer[:1] == b"\x20" else of_end(place, answer)
+    if answer[:1] == b"\x20":
+        return ""
+    if place.context is not None:  # the other one may have a certificate to show, which we lack
+        return _named(answer or _upgrade(place), place)
+    return of_end(place, answer)
 
 
 def unverified() -> ssl.SSLContext:
@@ -190,6 +196,21 @@ def _speaks_tls(address: tuple[str, int]) -> bool:
         return _is_alert(error)
     except (OSError, ValueError):
         return False
+
+
+def _alert_after(place: Place) -> OSError | None:
+    """The error of a TLS connection that says nothing: TLS 1.3 refuses a client's certificate only
+    after the handshake."""
+    assert place.context is not None
+    try:
+        with (
+            socket.create_connection(place.address, timeout=_LOOK_S) as link,
+            place.context.wrap_socket(link, server_hostname=place.host) as secure,
+        ):
+            secure.recv(1)
+    except OSError as error:
+        return error
+    return None
 
 
 def _upgrade(place: Place) -> bytes:

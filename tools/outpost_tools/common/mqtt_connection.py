@@ -280,6 +280,8 @@ class Connection:
             self._is_open = False
             self.takeovers.failed()
             self._on_no_connection(causes.of_error(error, self._place))
+        else:
+            self._look_at_beginning()  # the peer may have closed before CONNECT was written
 
     def _session(self) -> dict[str, Any]:
         """Additional arguments of CONNECT: version 3.1.1 has clean_session instead. Without an
