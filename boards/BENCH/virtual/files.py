@@ -10,7 +10,7 @@ decides verdicts: a counter file that is rewritten is safe on one of them and no
 import io
 import sys
 
-# MicroPython's json.load() takes what is a stream; CPython's base would close it when it is freed
+# MicroPython's json takes what is a stream; CPython's base would close it when it is freed
 _STREAM = io.IOBase if sys.implementation.name == "micropython" else object
 ENOENT, EEXIST = 2, 17
 _FILE_US, _OPEN_US = 20_000, 2_000  # a commit, and opening: littlefs on an RP2040, about
@@ -125,7 +125,7 @@ class File(_STREAM):
 
     def write(self, data):
         self._is_new = True
-        return self._io.write(data.encode() if self._is_text else bytes(data))
+        return self._io.write(data.encode() if isinstance(data, str) else bytes(data))
 
     def seek(self, *where):
         return self._io.seek(*where)

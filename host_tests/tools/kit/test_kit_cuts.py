@@ -87,7 +87,7 @@ def test_of_main(mode):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mode", [one for one in kit_modes.MODES if one != "update"])
+@pytest.mark.parametrize("mode", kit_modes.MODES)
 @pytest.mark.parametrize("board", ["ESP32_GENERIC", "RPI_PICO_W"])
 def test_of_main_on_a_board_under_32_bit_micropython(board, mode):
     assert cuts_of_main("m", board, mode, EVERY) > 0
