@@ -22,9 +22,9 @@ def _watch_session(kind, ledger):
     kind.publish, kind.__init__ = _publish, _made
 
 
-def _publish(self, topic, payload, length, qos=1, retain=False):
+def _publish(self, topic, payload, qos=1, retain=False, length=None):
     self.ledger.begin(topic, payload, length, qos, self.outbox)
-    status = self.told_publish(topic, payload, length, qos, retain)
+    status = self.told_publish(topic, payload, qos, retain, length)
     self.ledger.end(status, qos, self.outbox)
     return status
 

@@ -36,7 +36,8 @@ class OnMicropython:
             ) as process:
                 try:
                     for line in process.stdout:
-                        yield json.loads(line)
+                        if line.startswith("{"):  # else a file of the program that a cut ended,
+                            yield json.loads(line)  # whose finalizer meets the end of its world
                     said = process.stderr.read()
                 finally:
                     process.kill()
