@@ -81,7 +81,7 @@ class Connection:
         except Refused as reason:
             self._server.violations.append(f"{self.client_id.decode()}: {reason}")
         except (Malformed, OSError, asyncio.IncompleteReadError) as fault:
-            if isinstance(fault, Malformed):
+            if isinstance(fault, Malformed) and not self._is_question():
                 self._server.violations.append(f"{self.client_id.decode()}: {fault}")
         finally:
             self.close()
@@ -89,6 +89,14 @@ class Connection:
                 self.session.connection = None
             if self._will:
                 self._server.route(self._will[0], self._will[1], self._will[2], False)
+
+    def _is_question(self) -> bool:
+        """Whether a client that was cut off without a word looks what is here, before it has said
+        CONNECT: TLS, HTTP, or MQTT 5.0. The latter is answered (3.1.2.2): unacceptable level."""
+        is_5 = self._data[2:9] == b"\x00\x04MQTT\x05"
+        if is_5:
+            self.send(encode("CONNACK", return_code=1))
+        return not self.client_id and (is_5 or self._data[:1] in (b"\x16", b"G"))
 
     def close(self) -> None:
         self._writer.transport.abort()

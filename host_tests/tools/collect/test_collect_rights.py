@@ -73,7 +73,7 @@ def test_a_subscription_that_is_refused_is_named_with_its_user(tmp_path, made):
     password.chmod(0o600)
     words = ["--user", found.user, "--password-file", str(password), "--share", "other"]
     words += ["--ca-file", str(made.folder / "ca.pem")]
-    with Process(tmp_path, made.port, options=words) as collector:
+    with Process(tmp_path, made.port, name=found.user, options=words) as collector:
         says(
             collector,
             "refused to let us subscribe to $share/other/outpost/+/data",
@@ -89,7 +89,7 @@ def test_a_user_that_is_not_let_in_is_told_what_to_check(tmp_path, made):
     kept.write_text(old.read_text())
     kept.chmod(0o600)
     made.outpost("revoke", "--collector", "collector-9")
-    with Process(tmp_path, 0, credentials=kept) as collector:
+    with Process(tmp_path, 0, name="collector-9", credentials=kept) as collector:
         says(collector, "refused: Not authorized", "has this user been revoked")
         assert "connected," not in collector.text()
 

@@ -191,15 +191,20 @@ def test_a_part_of_what_was_deleted_is_a_repeat(tmp_path):
         "other": said("other", [*ROWS[:15], *((time, (1, 2, 3)) for time, _ in ROWS[15:])]),
     }  # fmt: skip
 
+    def later_received(rows: pa.Table) -> pa.Table:
+        place = rows.schema.get_field_index("received")
+        hour = pa.scalar(3_600_000_000, pa.duration("us"))
+        return rows.set_column(place, "received", pc.add(rows["received"], hour))
+
     def conflicts(deleted_ms: int, left: pa.Table) -> list[str]:
         found = []
         for name, rows in copies.items():
             made = transforms.mark_streams(
-                rows,
+                later_received(rows),
                 before.state,
                 fingerprints.Known([before.fingerprints]),
                 lambda wanted: left if wanted else left.slice(0, 0),
-                deleted_ms * 1000,
+                deleted_us=deleted_ms * 1000,
             )
             assert not made.readings.num_rows and not made.outgrown.num_rows
             found += [name] * made.conflicts.num_rows

@@ -168,7 +168,7 @@ class Server:
         pass
 
 def send(client, count):
-    while count and not client.publish(b"t", payload, 16):
+    while count and not client.publish(b"t", payload):
         count -= 1
     count = 200
     while count and not client.is_drained():

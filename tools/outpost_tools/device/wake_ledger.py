@@ -41,9 +41,9 @@ class Ledger:
         self.start = time.ticks_ms()
 
     def timed(self, function):
-        def call(*arguments):
+        def call(*arguments, **named):
             start = time.ticks_ms()
-            result = function(*arguments)
+            result = function(*arguments, **named)
             self.stored += since(start)
             return result
         return call
