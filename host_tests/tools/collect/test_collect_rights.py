@@ -2,6 +2,7 @@
 """The collector says which right is missing, that another client has its id, that its session is
 gone, and who could read its password."""
 
+import json
 import socket
 
 import pytest
@@ -67,18 +68,30 @@ def test_a_collector_with_all_its_rights_complains_of_none(tmp_path, acl_broker)
 
 def test_a_subscription_that_is_refused_is_named_with_its_user(tmp_path, made):
     """Those of another group, with a collector's own credentials."""
-    found = made.credentials("collector-1", "collector")
-    password = tmp_path / "password"
-    password.write_text(found.password)
-    password.chmod(0o600)
-    words = ["--user", found.user, "--password-file", str(password), "--share", "other"]
-    words += ["--ca-file", str(made.folder / "ca.pem")]
-    with Process(tmp_path, made.port, name=found.user, options=words) as collector:
+    own = json.loads((made.folder / "collectors" / "collector-1.json").read_text())
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({**own, "share": "other"}))
+    other.chmod(0o600)
+    with Process(
+        tmp_path, 0, name="collector-1", credentials=other, options=["--share"]
+    ) as collector:
         says(
             collector,
             "refused to let us subscribe to $share/other/outpost/+/data",
             "user 'collector-1' may not read it",
         )
+
+
+def test_a_user_of_ours_without_its_file_is_told_to_bring_it(tmp_path, made):
+    """Its second user, for the questions at the start, is known from the file alone."""
+    found = made.credentials("collector-1", "collector")
+    password = tmp_path / "password"
+    password.write_text(found.password)
+    password.chmod(0o600)
+    words = ["--user", found.user, "--password-file", str(password)]
+    words += ["--ca-file", str(made.folder / "ca.pem")]
+    with Process(tmp_path, made.port, name=found.user, options=words) as collector:
+        says(collector, "refused: Not authorized", "users of `outpost broker` need --credentials")
 
 
 def test_a_user_that_is_not_let_in_is_told_what_to_check(tmp_path, made):

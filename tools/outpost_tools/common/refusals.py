@@ -10,7 +10,7 @@ from typing import Any
 
 LOGIN = (
     "check --user and --password-file, or --credentials; has this user been revoked, or may it not "
-    "use this --id?"
+    "use this --id? users of `outpost broker` need --credentials"
 )
 LEVEL = "it does not speak this version of MQTT"
 # One connection for one question. No broker that we know allows less: mosquitto's max_keepalive
