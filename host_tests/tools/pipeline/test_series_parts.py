@@ -175,6 +175,12 @@ def test_parts_of_which_none_has_the_other_are_repeats_of_the_whole(tmp_path):
         assert said_in(marked(batches)) == said_in(whole)
 
 
+def later_received(rows: pa.Table) -> pa.Table:
+    place = rows.schema.get_field_index("received")
+    hour = pa.scalar(3_600_000_000, pa.duration("us"))
+    return rows.set_column(place, "received", pc.add(rows["received"], hour))
+
+
 def test_a_part_of_what_was_deleted_is_a_repeat(tmp_path):
     """All its days were, or the first of two: `outpost pipeline delete --before`. What says
     something else of a day that is there, or that was not deleted in it, is a conflict."""
@@ -190,11 +196,6 @@ def test_a_part_of_what_was_deleted_is_a_repeat(tmp_path):
         "first": said("first", ROWS[:5]), "more": said("more", ROWS[:15]),
         "other": said("other", [*ROWS[:15], *((time, (1, 2, 3)) for time, _ in ROWS[15:])]),
     }  # fmt: skip
-
-    def later_received(rows: pa.Table) -> pa.Table:
-        place = rows.schema.get_field_index("received")
-        hour = pa.scalar(3_600_000_000, pa.duration("us"))
-        return rows.set_column(place, "received", pc.add(rows["received"], hour))
 
     def conflicts(deleted_ms: int, left: pa.Table) -> list[str]:
         found = []
