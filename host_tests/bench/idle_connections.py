@@ -65,14 +65,26 @@ class Idle:
                 one.setblocking(False)
                 with contextlib.suppress(BlockingIOError):
                     one.connect(("127.0.0.1", port))
-                self._open.register(one, selectors.EVENT_READ, (port, number % 2))
+                events = selectors.EVENT_READ | selectors.EVENT_WRITE * (number % 2)
+                self._open.register(one, events, port)
             due = []
             until = time.monotonic() + 1
             while time.monotonic() < until and not self._ending.is_set():
-                for key, _ in self._open.select(0.1):
+                for key, ready in self._open.select(0.1):
+                    if ready & selectors.EVENT_WRITE and self._has_begun(key.fileobj):
+                        self._open.modify(key.fileobj, selectors.EVENT_READ, key.data)
+                        continue
                     self._open.unregister(key.fileobj)
                     key.fileobj.close()
-                    due.append(key.data[0])
+                    due.append(key.data)
+
+    @staticmethod
+    def _has_begun(one: socket.socket) -> bool:
+        """Sends half a request; False when the connection is closed."""
+        try:
+            return one.send(b"GET / HTTP/1.1\r\nHost: ") > 0
+        except OSError:
+            return False
 
 
 def get(port: int, path: str) -> tuple[float, str]:

@@ -39,10 +39,10 @@ def image_of(files=NEW, made_s=100, device="board-1", board=KIND, key=KEY):
     return image.make(contents, key, device=device, board=board, version="9.0", made_s=made_s)
 
 
-def record_of(files):
+def record_of(files, kind=KIND):
     root = {f"/{path}": [digest(data)] for path, data in files.items() if "/" not in path}
     modules = [f"/{path}" for path in files if "/" in path and not path.startswith("outpost/")]
-    return {"board": KIND, "version": "0.1", "files": root, "modules": modules}
+    return {"board": kind, "version": "0.1", "files": root, "modules": modules}
 
 
 class UpdatedWorld(World):

@@ -10,7 +10,7 @@ import tokenize
 
 import pytest
 
-from outpost_tools.common import mqtt_connection
+from outpost_tools.common import tls
 from paths import REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "tools").rglob("*.py"))
@@ -64,6 +64,6 @@ def test_a_certificate_that_verified_does_so_on_every_python(monkeypatch):
         raise AssertionError("strict since 3.13")
 
     monkeypatch.setattr(ssl, "create_default_context", strict)
-    context = mqtt_connection.tls_context(None)
+    context = tls.of_options(None)
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
     assert context.check_hostname and context.verify_mode == ssl.CERT_REQUIRED

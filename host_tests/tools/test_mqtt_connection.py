@@ -15,10 +15,12 @@ import pytest
 
 from collector_load import encode_publish
 from outpost_tools.broker import certificates
+from outpost_tools.common import tls
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.message_connection import MessageConnection
 from outpost_tools.common.mqtt_client import Client
-from outpost_tools.common.mqtt_connection import Limits, MessageConnection, tls_context
+from outpost_tools.common.mqtt_connection import Limits
 
 LIMITS = Limits(messages=10, seconds=1.0, bytes=5000)
 
@@ -313,7 +315,7 @@ def test_a_final_dot_is_not_part_of_the_name_in_a_certificate(tmp_path, host, is
     here.load_cert_chain(tmp_path / "own.pem")
     heard = []
     here.sni_callback = lambda _link, name, _context: heard.append(name)
-    there = tls_context(tmp_path / "ca.pem")
+    there = tls.of_options(tmp_path / "ca.pem")
     if kind == "credentials":
         there = Credentials("board", host, 1, pair.certificate, "a", "a", "a").tls()
     ours, theirs = socket.socketpair()
@@ -339,8 +341,8 @@ def test_bad_certificates_are_named(tmp_path):
     bad = tmp_path / "bad.pem"
     bad.write_text("nothing")
     with pytest.raises(ToolError, match="--ca-file .*bad.pem"):
-        tls_context(bad)
+        tls.of_options(bad)
     with pytest.raises(ToolError, match="--ca-file .*none.pem"):
-        tls_context(tmp_path / "none.pem")
+        tls.of_options(tmp_path / "none.pem")
     with pytest.raises(ToolError, match="--cert .*bad.pem"):
-        tls_context(None, bad, bad)
+        tls.of_options(None, bad, bad)

@@ -14,6 +14,7 @@ def test_a_stale_python_of_spark_is_named(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", "/nonexistent/python")
     with pytest.raises(ToolError, match="PYSPARK_PYTHON=/nonexistent/python: no such program"):
         needs.check_spark()
+    needs.check_spark(master="spark://host:7077")  # a path of its executors
 
 
 def test_too_few_open_files_are_named_or_raised(monkeypatch):

@@ -8,29 +8,18 @@ there whole, all new or all old.
 
 import json
 
-from outpost_tools.device.plan import digest
+import updated_world
 from outpost_tools.kit.bench import Bench
 from outpost_tools.update import image
 from outpost_tools.update.image import Content
 
 _TOPIC = b"outpost/kitchen/command"
-_KEY = bytes(range(32))
-_OLD = {
-    "main.py": b"old main",
-    "outpost/__init__.mpy": b"1",
-    "outpost/client.mpy": b"old client",
-    "outpost/old/gone.mpy": b"of no more use",
-    "station/__init__.mpy": b"",
-    "station/update_start.mpy": b"old start",
-}
-_NEW = {
-    **_OLD,
-    "main.py": b"new main",
-    "outpost/client.mpy": b"new client" * 100,
-    "outpost/room/more.mpy": b"a new module",
-    "station/update_start.mpy": b"new start",
-}
-del _NEW["outpost/old/gone.mpy"]
+# Without what the kit's program imports from the desktop
+_NOT_HERE = ("board.mpy", "support/wifi.mpy", "sensors/adc.mpy")
+_OLD, _NEW = (
+    {path: data for path, data in files.items() if path not in _NOT_HERE}
+    for files in (updated_world.OLD, updated_world.NEW)
+)
 _COMMANDS = (
     (15, {"id": "a-1", "do": "report"}),
     (20, {"id": "a-2", "do": "set", "settings": {"interval_ms": 20_000}}),
@@ -59,10 +48,15 @@ def commands(bench: Bench) -> None:
 
 def update(bench: Bench) -> None:
     """It arrives, twice, as after a question of `outpost update`; goes on trial, and is kept."""
-    bench.settings |= {"commands": True, "update_key": _KEY.hex()}
-    bench.files = {**_OLD, "outpost/installed.json": json.dumps(_record(bench.board)).encode()}
+    bench.settings |= {"commands": True, "update_key": updated_world.KEY.hex()}
+    bench.files = {
+        **_OLD,
+        "outpost/installed.json": json.dumps(updated_world.record_of(_OLD, bench.board)).encode(),
+    }
     contents = [Content(path, data) for path, data in _NEW.items()]
-    made = image.make(contents, _KEY, device="kitchen", board=bench.board, version="9.0", made_s=9)
+    made = image.make(
+        contents, updated_world.KEY, device="kitchen", board=bench.board, version="9.0", made_s=9
+    )
     messages = list(made.list_messages())
     for number, content in enumerate(made.contents):
         if _OLD.get(content.path) != content.data:
@@ -70,13 +64,6 @@ def update(bench: Bench) -> None:
     trial = {"id": "u-1", "do": "update", "of": made.tag, "within_s": 30}
     messages += [*messages, json.dumps(trial).encode()]
     bench.said = [(5 + number, _TOPIC, one) for number, one in enumerate(messages)]
-
-
-def _record(board: str) -> dict:
-    """What `outpost flash` leaves."""
-    modules = [f"/{path}" for path in _OLD if "/" in path and not path.startswith("outpost/")]
-    root = {"/main.py": [digest(_OLD["main.py"])]}
-    return {"board": board, "version": "0.1", "files": root, "modules": modules}
 
 
 def answers(world) -> dict[str, list[int]]:

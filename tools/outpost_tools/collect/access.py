@@ -7,11 +7,10 @@ import argparse
 import ssl
 from dataclasses import dataclass
 
-from outpost_tools.common import credentials
+from outpost_tools.common import credentials, tls
 from outpost_tools.common.command_line import login
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import tls_context
 
 DEFAULT_ID = "collector-1"
 DEFAULT_PREFIX = "outpost"
@@ -54,8 +53,10 @@ def of(args: argparse.Namespace) -> Access:
 
 
 def _of_options(args: argparse.Namespace) -> Access:
-    tls = tls_context(args.ca_file, args.cert, args.key) if args.tls or args.ca_file else None
-    if tls is not None and args.alpn:
-        tls.set_alpn_protocols([args.alpn])
+    context = (
+        tls.of_options(args.ca_file, args.cert, args.key) if args.tls or args.ca_file else None
+    )
+    if context is not None and args.alpn:
+        context.set_alpn_protocols([args.alpn])
     collector, prefix = args.id or DEFAULT_ID, args.prefix or DEFAULT_PREFIX
-    return Access(args.broker, collector, prefix, args.share, login(args), tls)
+    return Access(args.broker, collector, prefix, args.share, login(args), context)

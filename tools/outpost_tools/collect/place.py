@@ -23,7 +23,8 @@ import paho.mqtt.client as mqtt
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import Limits, MessageConnection
+from outpost_tools.common.message_connection import MessageConnection
+from outpost_tools.common.mqtt_connection import Limits
 
 ANSWER_S = 10.0
 ENOUGH_CONNECTIONS = 2

@@ -17,7 +17,7 @@ from outpost_tools.common import exposure, interpreters
 
 _LOOK_S = 2.0  # for each answer
 _BYTES = 512
-_CONNACK = 0x20
+_CONNACK, _DISCONNECT = b"\x20", b"\xe0"  # first bytes
 _ALERT = b"\x15\x03"  # a TLS record: alert, of any version
 _UPGRADE = (
     b"GET /mqtt HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -94,7 +94,7 @@ def of_end(place: Place, began_with: bytes = b"", error: OSError | None = None) 
         error = _alert_after(place)  # ours may have met the end of the stream while writing
     if isinstance(error, ssl.SSLError) and _is_alert(error):
         return f"it ends our TLS connection ({_reason(error)}): {place.ways.certificate}"
-    if began_with[:1] in (b"\x20", b"\xe0"):
+    if began_with[:1] in (_CONNACK, _DISCONNECT):
         return ""
     if not began_with and place.context is None and _speaks_tls(place.address):
         began_with = _ALERT
@@ -114,7 +114,7 @@ def look(place: Place) -> str:
     except OSError as error:
         return of_error(error, place)
     answer = _answer(place, _connect())
-    if answer[:1] == b"\x20":
+    if answer[:1] == _CONNACK:
         return ""
     if place.context is not None:  # the other one may have a certificate to show, which we lack
         return _named(answer or _upgrade(place), place)
@@ -135,8 +135,10 @@ def _named(answer: bytes, place: Place) -> str:
             f"(usually {8883 if place.context else 1883})"
         )
     if _is_http(answer):
-        return "an HTTP server answers there, no MQTT broker: correct the port (usually 1883, or " \
-               "8883 with TLS)"  # fmt: skip
+        return (
+            "an HTTP server answers there, no MQTT broker: correct the port (usually 1883, or 8883 "
+            "with TLS)"
+        )
     for greeting, name in _GREETINGS:
         if answer.startswith(greeting):
             return f"{name} answers there, no MQTT broker: correct the port"
@@ -149,7 +151,7 @@ def _without_tls(place: Place) -> str:
     """What answers without TLS, where the handshake failed."""
     plain = Place(place.host, place.port, None, place.ways)
     answer = _answer(plain, _connect())
-    if answer[:1] == bytes((_CONNACK,)):
+    if answer[:1] == _CONNACK:
         return f"it speaks MQTT without TLS: {place.ways.plain}, or use its TLS port (usually 8883)"
     return _named(_upgrade(plain) or answer, plain) if answer else ""
 

@@ -225,9 +225,9 @@ def only_with_broker(args: argparse.Namespace, source: str, *more: str) -> None:
 
 def tls_of(args: argparse.Namespace):
     """The context for add_login()'s options; None: plain TCP. Raises ToolError."""
-    from outpost_tools.common.mqtt_connection import tls_context
+    from outpost_tools.common import tls
 
-    return tls_context(args.ca_file) if args.tls or args.ca_file else None
+    return tls.of_options(args.ca_file) if args.tls or args.ca_file else None
 
 
 def login(args: argparse.Namespace) -> tuple[str, str | None] | None:

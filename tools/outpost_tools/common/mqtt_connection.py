@@ -10,7 +10,7 @@ A caller waits, reads what has arrived, and acknowledges when it wants to. Back-
 reading: a caller that does not call take() leaves the rest in the kernel's buffers and the broker's
 queue.
 
-Two kinds: `MessageConnection` delivers one message at a time as paho reads it (the IBM MQ bridge);
+Two kinds: `message_connection.py` delivers one message at a time as paho reads it;
 `collect/link.py` reads whole batches. Both speak MQTT 3.1.1 or 5.0.
 """
 
@@ -22,15 +22,13 @@ import ssl
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from outpost_tools.common import causes, refusals, server_limits, tls
-from outpost_tools.common.errors import ToolError
+from outpost_tools.common import causes, refusals, server_limits
 from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.notices import Folded
 from outpost_tools.common.takeover import ADVICE, UNKNOWN, Takeovers
@@ -53,8 +51,6 @@ _NO_REASON = 0x80  # paho, of an end without a DISCONNECT
 # At the end, DISCONNECT may wait this long for a broker that does not read.
 CLOSE_S = 1.0
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -64,30 +60,6 @@ class Limits:
     messages: int
     seconds: float
     bytes: int
-
-
-def tls_context(
-    ca_file: Path | None, certificate: Path | None = None, key: Path | None = None
-) -> ssl.SSLContext:
-    """Always verifies certificate and host name. ca_file None: the system's authorities.
-
-    Raises ToolError.
-    """
-    try:
-        context = tls.context(cafile=str(ca_file) if ca_file else None)
-    except (OSError, ssl.SSLError) as error:
-        raise ToolError(
-            f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed"
-        ) from None
-    if certificate is not None:
-        try:
-            context.load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
-            raise ToolError(
-                f"--cert {certificate}: {error}; a PEM certificate, and its key by --key, are "
-                "needed"
-            ) from None
-    return context
 
 
 class Connection:
@@ -423,32 +395,3 @@ class Connection:
     def _on_message(self, client: mqtt.Client, userdata: Any, message: mqtt.MQTTMessage) -> None:
         """Called for each message that paho read."""
         raise NotImplementedError
-
-
-class MessageConnection(Connection, Generic[T]):
-    """Takes one message at a time; a subclass defines _on_message(), which appends to `_taken` and
-    counts `_taken_bytes`."""
-
-    _taken: list[T]
-    _taken_bytes = 0
-
-    def take(self, wait_s: float) -> list[T]:
-        """Return what has arrived, after at most `wait_s` (or one connection attempt); empty when
-        nothing has."""
-        self._taken, self._taken_bytes = [], 0
-        self._serve(wait_s)
-        return self._taken
-
-    def _read(self) -> None:
-        """Read packets until the socket is empty (a read without a message), or a limit."""
-        limits, client, until = self._limits, self._client, time.monotonic() + self._limits.seconds
-        while (
-            len(self._taken) < limits.messages
-            and self._taken_bytes < limits.bytes
-            and time.monotonic() < until
-        ):
-            before = len(self._taken)
-            if client.loop_read() != mqtt.MQTT_ERR_SUCCESS or (
-                len(self._taken) == before and not client.has_read_ahead
-            ):
-                return

@@ -29,6 +29,8 @@ EXTRAS = {
     "report": ("pyarrow", "pandas", "numpy", "plotly", "deltalake"),
     "broker": ("amqtt",),
 }
+_LEAST_FILES = 256  # Spark's JVM does not start with 128
+_WANTED_FILES = 4096
 
 
 def check(*extras: str) -> None:
@@ -36,14 +38,11 @@ def check(*extras: str) -> None:
     _refuse(_packages(extras))
 
 
-_LEAST_FILES = 256  # Spark's JVM does not start with 128
-_WANTED_FILES = 4096
-
-
-def check_spark(*extras: str) -> None:
-    """Checks packages, Java, PYSPARK_PYTHON and the limit of open files, and names all that is
-    wrong. Raises the limit if it may. Raises ToolError."""
-    problems = _packages(extras) + [*filter(None, (_python(), _open_files()))]
+def check_spark(*extras: str, master: str | None = None) -> None:
+    """Checks packages, Java, the Python of Spark's processes here and the limit of open files, and
+    names all that is wrong. Raises the limit if it may. Raises ToolError."""
+    is_here = master is None or master.startswith("local")
+    problems = _packages(extras) + [*filter(None, (_python(is_here), _open_files()))]
     try:
         java.environment()
     except ToolError as error:
@@ -51,9 +50,10 @@ def check_spark(*extras: str) -> None:
     _refuse(problems)
 
 
-def _python() -> str:
-    """What is wrong with the Python of Spark's workers; "" if nothing."""
-    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+def _python(is_here: bool) -> str:
+    """What is wrong with the Python of the driver and, if they run here, of the executors; "" if
+    nothing."""
+    for name in ("PYSPARK_DRIVER_PYTHON", *(["PYSPARK_PYTHON"] * is_here)):
         given = os.environ.get(name)
         if given and shutil.which(given) is None:
             return f"{name}={given}: no such program; unset it, or name a Python that is there"

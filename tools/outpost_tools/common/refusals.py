@@ -26,25 +26,28 @@ _IDENTIFIER = (
     "max_keepalive) is lower than ours: see its log"
 )
 _LOG = "the broker's log may say why"
+_OF_BOTH = {  # of CONNACK and DISCONNECT
+    0x89: "it has too much to do, or too many clients",
+    0x97: "a quota of the broker is used up: connections or messages of this user",
+    0x9C: "it names another server for now: see its configuration",
+    0x9D: "it has moved to another server: see its configuration",
+    0x9F: "it limits how often clients connect: wait, and look for a client that reconnects often",
+}
 _HINTS = {
+    **_OF_BOTH,
     0x80: _LOG,
     0x81: f"it could not read our CONNECT; {_LOG}",
     0x82: f"it calls our CONNECT a protocol error; {_LOG}",
     0x83: _LOG,
     BAD_IDENTIFIER: _IDENTIFIER,
     0x88: "the broker runs, but takes no clients now; see its log",
-    0x89: "it has too much to do, or too many clients",
     0x8A: "it bans this client: see its configuration",
     0x8C: "it wants a login of another kind than user and password",
     0x90: "it does not allow the topic of our will: check the rights of this user",
     0x95: "our CONNECT or will is longer than its maximum packet size: raise that",
-    0x97: "a quota of the broker is used up: connections or messages of this user",
     0x99: "it does not take the payload of our will",
     0x9A: "it does not take retained messages, and our will is one: allow RETAIN there",
     0x9B: "it does not take the QoS of our will: allow QoS 1 there",
-    0x9C: "it names another server for now: see its configuration",
-    0x9D: "it has moved to another server: see its configuration",
-    0x9F: "it limits how often clients connect: wait, and look for a client that reconnects often",
 }
 
 _MQTT_5 = 5
@@ -52,10 +55,10 @@ RETAIN_NOT_SUPPORTED, QOS_NOT_SUPPORTED = 0x9A, 0x9B  # in CONNACK: of our will
 TAKEN_OVER = 0x8E
 # DISCONNECT, MQTT 5.0 section 3.14.2.1. No code of it is in 3.1.1.
 _ENDS = {
+    **_OF_BOTH,
     0x81: f"it could not read a packet of ours; {_LOG}",
     0x82: f"it calls a packet of ours a protocol error; {_LOG}",
     0x87: "this user may not do what we did: check its rights",
-    0x89: "it has too much to do, or too many clients",
     0x8B: "it is being stopped",
     0x8D: "it did not hear from us in time: is the network slow?",
     TAKEN_OVER: "another client with this identifier has connected",
@@ -63,15 +66,11 @@ _ENDS = {
     0x93: "it takes fewer messages at once than we sent",
     0x95: "a message of ours is longer than its maximum packet size: raise that",
     0x96: "it limits how many messages a client may send",
-    0x97: "a quota of the broker is used up: connections or messages of this user",
     0x98: "its administrator ended this connection",
     0x99: "it does not take the payload of a message of ours",
     RETAIN_NOT_SUPPORTED: "it does not take retained messages: allow RETAIN there",
     QOS_NOT_SUPPORTED: "it does not take the QoS of a message of ours: allow QoS 1 there",
-    0x9C: "it names another server for now: see its configuration",
-    0x9D: "it has moved to another server: see its configuration",
     0x9E: "it has no shared subscriptions: leave --share out",
-    0x9F: "it limits how often clients connect: wait, and look for a client that reconnects often",
     0xA0: "it limits how long a connection may last",
     0xA1: "it has no subscription identifiers",
     0xA2: "it has no wildcard subscriptions",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 from typing import Any
+
+from outpost_tools.common.errors import ToolError
 
 
 class Context(ssl.SSLContext):
@@ -31,6 +34,30 @@ def context(cafile: str | None = None, cadata: str | None = None) -> Context:
         made.load_verify_locations(cafile=cafile, cadata=cadata)
     else:
         made.load_default_certs()
+    return made
+
+
+def of_options(
+    ca_file: Path | None, certificate: Path | None = None, key: Path | None = None
+) -> ssl.SSLContext:
+    """Always verifies certificate and host name. ca_file None: the system's authorities.
+
+    Raises ToolError.
+    """
+    try:
+        made = context(cafile=str(ca_file) if ca_file else None)
+    except (OSError, ssl.SSLError) as error:
+        raise ToolError(
+            f"--ca-file {ca_file}: {error}; a file of PEM certificates is needed"
+        ) from None
+    if certificate is not None:
+        try:
+            made.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            raise ToolError(
+                f"--cert {certificate}: {error}; a PEM certificate, and its key by --key, are "
+                "needed"
+            ) from None
     return made
 
 

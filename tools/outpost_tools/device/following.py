@@ -21,7 +21,8 @@ import paho.mqtt.client as mqtt
 from outpost_tools.common import causes, message, refusals, series, tls
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import Limits, MessageConnection
+from outpost_tools.common.message_connection import MessageConnection
+from outpost_tools.common.mqtt_connection import Limits
 from outpost_tools.common.visible import visible
 from outpost_tools.common.words import number
 from outpost_tools.device.watching import ended, say

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outpost_tools.common import credentials, mqtt_connection
-from outpost_tools.common.command_line import first_line, login
+from outpost_tools.common import credentials
+from outpost_tools.common.command_line import first_line, login, tls_of
 from outpost_tools.common.errors import ToolError
 from outpost_tools.mq import live, sources
 from outpost_tools.mq.bridge import Bridge, Source
@@ -96,7 +96,7 @@ def _source(args: argparse.Namespace) -> Source:
         args.filter or ["outpost/#"],
         version=version,
         credentials=login(args),
-        tls=mqtt_connection.tls_context(args.ca_file) if args.tls or args.ca_file else None,
+        tls=tls_of(args),
     )
 
 

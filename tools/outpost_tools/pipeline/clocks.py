@@ -37,8 +37,9 @@ BOOTS = pa.schema([schemas.READING.field(name) for name in BOOT])
 # Clocks that give readings other times; is_first: the boot had no clock before.
 CHANGED = pa.schema([*CLOCKS, ("is_first", pa.bool_())])
 # columns that place() needs
-NEEDED = [*BOOT, "seq", "uptime_s", "shift_s", "time", "placed", "received"]
-NEEDED += ["clock_unset"]
+NEEDED = [
+    *BOOT, "seq", "uptime_s", "shift_s", "time", "placed", "received", "clock_unset",
+]  # fmt: skip
 
 
 def since_boot_us(rows: pa.Table) -> np.ndarray:

@@ -1,12 +1,12 @@
 """Takes frames out of quarantine after a fix, exactly once into silver.
 
 Replay picks the refused frames that can be read now, or whose arrival has been disproved since
-(common/arrival.py), and writes them into a sealed segment that
-belongs to the tables; the next run reads it like a collector's (source.REPLAY). Silver stays exact
-because the same rules apply to these frames as to any other. Then the frames leave the quarantine
-table; a list `segment-N.json` names them. The next start, of a replay or of a run, repairs what a
-kill in between left: the list exists already, under a temporary name, and an app transaction of the
-table shows the last list whose frames have left it.
+(common/arrival.py), and writes them into a sealed segment that belongs to the tables; the next run
+reads it like a collector's (source.REPLAY). Silver stays exact because the same rules apply to
+these frames as to any other. Then the frames leave the quarantine table; a list `segment-N.json`
+names them. The next start, of a replay or of a run, repairs what a kill in between left: the list
+exists already, under a temporary name, and an app transaction of the table shows the last list
+whose frames have left it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -64,14 +65,16 @@ def frame(row: dict) -> segments.Frame:
 
 
 def conflicting(place: Path, wanted: set[tuple[str, str, int]], version: int | None) -> pa.Table:
-    """The rows of these messages as conflicts in quarantine, the table in `place`. Costs what the
-    boards' own conflicts cost."""
+    """The rows of these messages as conflicts in quarantine, the table in `place`. Reads the
+    payloads of these boards' conflicts alone."""
     if not wanted:
         return schemas.READING.empty_table()
     table = delta.open_table(place, version)
-    is_conflict = pc.field("reason") == CONFLICT
-    data = table.to_pyarrow_dataset(schema=tables.schema("quarantine"))
     devices, found = {name[0] for name in wanted}, []
+    topics = f"/({'|'.join(map(re.escape, sorted(devices)))})/data$"
+    is_conflict = pc.field("reason") == CONFLICT
+    is_conflict &= pc.match_substring_regex(pc.field("topic"), topics)
+    data = table.to_pyarrow_dataset(schema=tables.schema("quarantine"))
     try:
         rows = data.to_table(filter=is_conflict).to_pylist()
     except FileNotFoundError:
@@ -80,7 +83,7 @@ def conflicting(place: Path, wanted: set[tuple[str, str, int]], version: int | N
         return conflicting(place, wanted, None)
     for row in rows:
         key = message.key_of(row["topic"].encode(), row["payload"])
-        if key is not None and key.device in devices and tuple(key[:3]) in wanted:
+        if key is not None and tuple(key[:3]) in wanted:
             found += exact.frame_rows(frame(row), row["collector"], row["segment"])
     batches = [one for one in exact.arrow_batches(iter(found)) if one.num_rows]
     every = pa.Table.from_batches(batches, schemas.FRAME)

@@ -20,8 +20,9 @@ from outpost_tools.common import arrival
 from outpost_tools.pipeline import gold_schemas, health, schemas
 
 KEY = [*schemas.KEY, "boot"]
-NEEDED = [*KEY, "seq", "record", "held", "name", "value", "time", "placed"]
-NEEDED += ["received", "clock_unset"]
+NEEDED = [
+    *KEY, "seq", "record", "held", "name", "value", "time", "placed", "received", "clock_unset",
+]  # fmt: skip
 # Metrics of the firmware and of its users that describe the device's own health: their last value
 # is shown.
 HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_cause",)}

@@ -22,8 +22,9 @@ from outpost_tools.pipeline.tables import open_dataset
 
 LAST = "7d"  # the default
 ALL = "all"
-READING_COLUMNS = ["device", "record", "seq", "name", "unit", "value", "time", "received"]
-READING_COLUMNS += ["placed", "clock_unset"]
+READING_COLUMNS = [
+    "device", "record", "seq", "name", "unit", "value", "time", "received", "placed", "clock_unset",
+]  # fmt: skip
 _REFUSED_COLUMNS = ["reason", "topic", "received", "payload"]
 # Otherwise a board whose clock is ahead would extend the page into the future.
 _AHEAD = pd.Timedelta(hours=1)

@@ -14,6 +14,7 @@ from outpost_tools.common.command_line import (
     login,
     only_with_broker,
     positive,
+    tls_of,
 )
 from outpost_tools.common.errors import ToolError
 
@@ -100,7 +101,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _link(args: argparse.Namespace):
     from outpost_tools.common import credentials
-    from outpost_tools.common.mqtt_connection import tls_context
     from outpost_tools.republish.link import Link
     from outpost_tools.republish.topics import Topics
 
@@ -120,7 +120,6 @@ def _link(args: argparse.Namespace):
         if not has_will:  # an earlier version made no second user
             link.login_hint = "repeat `outpost broker add DIR --republisher NAME`"
         return link, topics
-    tls = tls_context(args.ca_file) if args.tls or args.ca_file else None
     topics = Topics(args.prefix)
     where = (args.broker, args.id + suffix, topics, args.home_assistant)
-    return Link(*where, login=login(args), tls=tls, has_will=has_will), topics
+    return Link(*where, login=login(args), tls=tls_of(args), has_will=has_will), topics

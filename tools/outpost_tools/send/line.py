@@ -17,7 +17,8 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from outpost_tools.common import credentials, refusals
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.mqtt_connection import Limits, MessageConnection
+from outpost_tools.common.message_connection import MessageConnection
+from outpost_tools.common.mqtt_connection import Limits
 
 _TURN_S = 0.2
 _LIMITS = Limits(messages=200, seconds=0.2, bytes=1 << 20)

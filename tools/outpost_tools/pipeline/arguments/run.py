@@ -89,5 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from outpost_tools.common import needs
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise spark-submit has found Java
-        needs.check_spark("pipeline")  # reported at once, not after loading Spark's libraries
+        needs.check_spark(
+            "pipeline", master=args.master
+        )  # reported at once, not after loading Spark's libraries
     return options.load("rounds").run(args)
