@@ -2,10 +2,14 @@
 
 **The law.** A message that is aside goes out again alone, at growing intervals, and never counts
 against another one: one minute after it was set aside, a PINGREQ is answered, the window runs
-empty, and it goes out. After PUBACK it leaves the shelf, and the next one follows at once. If no
-answer comes or the connection ends, the next one follows a minute later; after each round over the
-shelf that time doubles, up to a day. The others wait for one exchange at most. The first
-acknowledgement after a row of messages without one makes the shelf due.
+empty, and it goes out. After PUBACK it leaves the shelf, and the next one follows at once. If it is
+refused or the connection ends, the next one follows a minute later; after each round over the shelf
+that time doubles, up to a day. The others wait for one exchange at most. The first acknowledgement
+after a row of messages without one makes the shelf due.
+
+A message without an answer takes a place among those that the server allows, and may not go out
+again, until the connection ends. So it ends: if PINGRESP comes and no acknowledgement, none will
+come, because servers answer in order.
 
 A message of QoS 2 that the server has (PUBREC) is in the session's note before PUBREL goes out
 (`exactly_once.py`) until it has left the shelf. After a power cut in between it continues with
@@ -45,9 +49,14 @@ class Retry:
         self._packet_id = 0  # of the message that goes out
         self._exchanges = {}  # identifier: DUP while its exchange is open at the server; else 0
         self._dup = _DUP  # of those that are not there
+        self._is_late = False  # no answer within response_ms, and PINGREQ followed
 
     def is_out(self):
         return self._state >= _AGAIN
+
+    def is_late(self):
+        """True when PINGRESP says that the message that went out will not be answered."""
+        return self._is_late and self._state >= _AGAIN
 
     def hurry(self):
         self._minutes = 0
@@ -82,15 +91,12 @@ class Retry:
 
     def takes(self, first, packet_id):
         """True when this acknowledgement is for the message that went out."""
-        if self._state < _AGAIN or packet_id != self._packet_id:
-            if first == 0x40:
-                self._is_over(packet_id)
+        if not self._is_awaited(packet_id):
             return False
         session = self._session
         if first == 0x50:
             session.note_aside(packet_id)
-            self._state = _RECEIVED
-            self._since_ms = session.now_ms
+            self._await(_RECEIVED)
             return True
         if first == 0x70 and self._state != _RELEASED:
             return False
@@ -108,22 +114,17 @@ class Retry:
         return True
 
     def denies(self, packet_id):
-        """The server (MQTT 5.0) refused a message. True if it is one that went out; it is then
-        postponed, unless it was already, because this answer comes late."""
-        if not self._is_over(packet_id):
+        """True when the server (MQTT 5.0) refused the message that went out: it is postponed, and
+        its exchange is over."""
+        if not self._is_awaited(packet_id):
             return False
-        if self._state >= _AGAIN and packet_id == self._packet_id:
-            self._state = _CALM
-            self._postpone()
+        self.ended(packet_id)
+        self._state = _CALM
+        self._postpone()
         return True
 
-    def _is_over(self, packet_id):
-        """The server answered a message, in time or not. True if that ends an exchange, which
-        stays open however long the answer takes: the next one is new."""
-        is_open = self._exchanges.get(packet_id, 0) > 0
-        if is_open:
-            self._exchanges[packet_id] = 0
-        return is_open
+    def _is_awaited(self, packet_id):
+        return self._state >= _AGAIN and packet_id == self._packet_id
 
     def on_tick(self, window):
         """Send the message that is due, when nothing else is in flight. Returns the window from now
@@ -141,19 +142,29 @@ class Retry:
             self._state = _HOLD
             self._send_alone()
         elif waited_ms >= self._session.response_ms:
-            self._state = _CALM
-            self._postpone()
-            return window
+            self._ask()
         elif state == _RECEIVED and not self._session.out_end:
             self._send_release()
         return 0
+
+    def _ask(self):
+        session = self._session
+        if not self._is_late and session._awaited_ms < 0 and not session.out_end:
+            self._is_late = True
+            session.start_ping()
+
+    def _await(self, state):
+        """An answer, from now on."""
+        self._state, self._is_late = state, False
+        self._since_ms = self._session.now_ms
 
     def _wait(self, minutes):
         self._minutes = minutes
         self._since_ms = self._session.now_ms
 
     def _postpone(self):
-        """The message was refused or not answered. If the server has it, it stays the next one."""
+        """The message was refused, or the connection ended. If the server has it, it stays the next
+        one."""
         if self._packet_id and self._packet_id == self._session.aside_id:
             self._wait(max(self._minutes, 1))
             return
@@ -181,16 +192,15 @@ class Retry:
         if session.in_flight and not session.in_flight.has_room(length):
             return
         self._packet_id = packets.packet_id_of(outbox.shelf().seq)
-        self._since_ms = session.now_ms
         if self._packet_id == session.aside_id:
-            self._state = _RECEIVED
+            self._await(_RECEIVED)
             return
         length = self._put(session, outbox)
         if not length:
             self._state = _CALM
             self._postpone()
             return
-        self._state = _AGAIN
+        self._await(_AGAIN)
         session._start(session.tx, length)
         self._exchanges[self._packet_id] = _DUP
 

@@ -586,6 +586,8 @@ class Session:
         acknowledged, because servers answer in order."""
         self._see()
         is_late = self._awaited_ms >= 0 and self._on_late(self._waited(self._awaited_ms))
+        if self.suspects:
+            is_late |= self.suspects.is_late()
         self._awaited_ms = -1
         self._inbound_ms = self.now_ms  # before the tick looks whether a PINGREQ is due
         return _NO_ANSWER if is_late else _OK

@@ -104,6 +104,10 @@ class Suspects:
             return True
         return self._state == _TRIAL and self._seq >= 0 and not self._is_late()
 
+    def is_late(self):
+        """True when PINGRESP says so of the message of the shelf that went out again."""
+        return self._shelved is not None and self._shelved.is_late()
+
     def shelved(self):
         """Returns the Retry, which sends messages of the shelf again."""
         if not self._shelved:

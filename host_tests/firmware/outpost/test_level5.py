@@ -405,18 +405,35 @@ class TestReasonCodes(unittest.TestCase):
         bench.say(ack(0x40, 1, 0x97))
         self.assertEqual(with_dup(bench, 300), [(b"1", False)])
 
+    def shelf_without_an_answer(self):
+        """PINGREQ is out, because the message that was set aside went out and is not answered."""
+        bench = connected().publish(b"bad")
+        sent(bench)
+        bench.say(ack(0x40, 1, 0x87))
+        self.assertEqual(self.next_first_byte(bench), 0x32)
+        bench.poll(1100)
+        self.assertEqual(bench.stream.take(), b"\xc0\x00")
+        self.assertEqual((bench.outbox.aside, bench.client.failures), (1, 0))
+        return bench
+
     def test_nor_after_an_answer_that_came_late_to_one_of_the_shelf(self):
-        """[MQTT-4.3.2-2]: refused or taken, its exchange is over, though it was given up."""
-        for code in (0x97, 0):
-            bench = connected().publish(b"bad")
-            sent(bench)
-            bench.say(ack(0x40, 1, 0x87))
-            for _ in range(2):
-                self.assertEqual(self.next_first_byte(bench), 0x32)
-                bench.poll(1100)
-                self.assertFalse(bench.session.suspects.is_testing(), "it is given up")
-                bench.say(ack(0x40, 1, code))
-            self.assertEqual((bench.outbox.aside, bench.client.failures), (1, 0))
+        """[MQTT-4.3.2-2]: it is refused, its exchange is over, and the connection stays."""
+        bench = self.shelf_without_an_answer()
+        bench.say(ack(0x40, 1, 0x97) + b"\xd0\x00")
+        self.assertEqual(self.next_first_byte(bench), 0x32)
+        bench.say(ack(0x40, 1))
+        self.assertEqual((bench.outbox.aside, bench.client.failures), (0, 0))
+
+    def test_one_of_the_shelf_without_an_answer_ends_the_connection(self):
+        """It takes one of the places that the server allows (receive maximum), and may not be sent
+        again on this connection [MQTT-4.4.0-1]."""
+        bench = self.shelf_without_an_answer()
+        bench.publish(b"other")
+        self.assertEqual(with_dup(bench, 400), [], "there may be no place for it")
+        bench.say(b"\xd0\x00")
+        self.assertEqual((bench.client.failures, bench.client.last_error), (1, status.NO_ANSWER))
+        bench.connect(connack(session_present=True))
+        self.assertEqual(with_dup(bench), [(b"other", False)])
 
     def next_first_byte(self, bench):
         for _ in range(300):

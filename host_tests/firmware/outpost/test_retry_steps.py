@@ -222,12 +222,28 @@ class TestTicks(Base):
         self.assertEqual(self.tick(HOLD, _requested=(b"a",)), (0, HOLD, 0))
         self.assertEqual(self.tick(HOLD, out_end=2, out=b"\xd0\x00"), (0, HOLD, 0xD0))
 
-    def test_one_without_an_answer_is_postponed(self):
+    def test_one_without_an_answer_is_asked_for_once(self):
+        """By PINGREQ, to which a server that answers in order answers after it."""
         for state in (AGAIN, RECEIVED, RELEASED):
-            self.assertEqual(self.tick(state, 10_000), (7, CALM, 0))
-            self.assertEqual(self.when(), (1, 4, 510_000))
-        self.assertEqual(self.tick(AGAIN, 9_999), (0, AGAIN, 0))
-        self.assertEqual(self.tick(RELEASED, 9_999), (0, RELEASED, 0))
+            self.assertNotEqual(self.tick(state, 9_999)[2], 0xC0)
+            self.assertIs(self.retry.is_late(), False)
+            self.assertEqual(self.tick(state, 10_000), (0, state, 0xC0))
+            self.assertIs(self.retry.is_late(), True)
+            self.session.out_end, self.session._awaited_ms = 0, -1
+            self.assertEqual((self.retry.on_tick(7), self.sent()), (0, 0))
+            self.assertEqual(self.when(), (0, 4, 500_000))
+        for busy in ({"_awaited_ms": 5}, {"out_end": 2, "out": b"\xd0\x00"}):
+            self.tick(AGAIN, 10_000, **busy)
+            self.assertIs(self.retry.is_late(), False)
+
+    def test_an_answer_in_time_or_the_end_is_late_no_more(self):
+        for answer in (
+            lambda retry: retry.takes(0x50, 1), lambda retry: retry.takes(0x40, 1),
+            lambda retry: retry.denies(1), lambda retry: retry.on_lost(),
+        ):  # fmt: skip
+            self.tick(AGAIN, 10_000)
+            answer(self.retry)
+            self.assertIs(self.retry.is_late(), False)
 
     def test_pubrel(self):
         self.assertEqual(self.tick(RECEIVED, 9_999), (0, RELEASED, 0x62))
