@@ -15,7 +15,7 @@ import pytest
 
 from collector_process import Process, ScriptedBroker, payload
 from outpost_tools import cli
-from outpost_tools.service.units import Service
+from outpost_tools.service.units import STATE, Service
 
 OUTPOST = Path(sys.executable).with_name("outpost")
 MORE = ("--ca-file", "/etc/outpost/ca file.pem", "--user", "100%", "--password-file", "$word")
@@ -28,9 +28,9 @@ def made(tmp_path):
     return tmp_path / "units"
 
 
-def commands(path):
-    """The words of each ExecStart=, as systemd takes them."""
-    lines = [line for line in path.read_text().splitlines() if line.startswith("ExecStart=")]
+def commands(path, key="ExecStart="):
+    """The words of each line with this key, as systemd takes them."""
+    lines = [line for line in path.read_text().splitlines() if line.startswith(key)]
     return [
         [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line.partition("=")[2])]
         for line in lines
@@ -46,6 +46,20 @@ def test_the_units_run_commands_that_exist(made):
         parsed = cli.build_parser(words[1]).parse_args(words[1:])
         assert parsed.log == Path("/var/lib/outpost/log")
     assert tuple(collect[-len(MORE) :]) == MORE
+
+
+def test_the_tables_are_compacted_once_a_day(made, tmp_path):
+    """And again at the next round, if that failed."""
+    [(_, _, script)] = commands(made / "outpost-pipeline.service", "ExecStartPost=-")
+    _, _, compact = script.partition("|| { ")
+    words = shlex.split(compact.partition(" && ")[0])
+    assert cli.build_parser("pipeline").parse_args(words[1:]).tables == STATE / "tables"
+    stub, runs = tmp_path / "stub", tmp_path / "runs"
+    stub.write_text(f'#!/bin/sh\necho run >> {runs}\ntest "$(grep -c run {runs})" -gt 1\n')
+    stub.chmod(0o755)
+    script = script.replace(str(OUTPOST), str(stub)).replace(str(STATE), str(tmp_path))
+    statuses = [subprocess.run(["/bin/sh", "-c", script], check=False).returncode for _ in "1234"]
+    assert statuses == [1, 0, 0, 0] and runs.read_text() == "run\n" * 2
 
 
 def test_a_made_broker_is_reached_by_its_credentials(tmp_path):
