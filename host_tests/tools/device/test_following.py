@@ -165,6 +165,13 @@ def following_settings(path):
     return settings_file.load(path).full
 
 
+def test_a_broker_that_does_not_answer_in_the_time_ends_it(tmp_path, capsys):
+    with socket.create_server((HOST, 0)) as listener:
+        own = settings(tmp_path, broker_port=listener.getsockname()[1])
+        status, _, said = monitor(capsys, "--settings", own, "--seconds", "1")
+    assert status == 2 and "the broker has not answered in this time" in said
+
+
 def test_silence_is_told_once(made, monkeypatch, capsys):
     monkeypatch.setattr(following, "_SILENCE_S", 0.0)
     turns = iter(range(100))

@@ -325,6 +325,19 @@ def test_devices_metrics_and_times(tmp_path, capfd):
     assert found("--last", "1h") == [] and len(found("--last", "36500d")) == 18
 
 
+def test_a_metric_that_nobody_sends_ends_with_1_and_the_names_that_are_near(tmp_path, capfd):
+    writer = segments.SegmentWriter(tmp_path / "log" / "collector-1")
+    names = ("temperature", "humidity", "temp_out")
+    contents = [pack(n, bt=T0, device="lab", name=name) for n, name in enumerate(names)]
+    writer.append_all([frame(one, START_MS + WEEK_MS, "lab") for one in contents])
+    writer.seal()
+    assert exported(tmp_path / "log", "--metric", "temprature") == (1, [])
+    assert "nothing matched --metric temprature; there are: temperature" in capfd.readouterr().err
+    assert exported(tmp_path / "log", "--metric", "humidity")[0] == 0
+    # it is there, but not at that time: that is an answer
+    assert exported(tmp_path / "log", "--metric", "humidity", "--since", "2030-01-01") == (0, [])
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

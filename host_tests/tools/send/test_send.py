@@ -143,8 +143,10 @@ def test_a_board_that_is_away_gets_it_later_and_the_answer_can_be_asked_for(brok
         assert peer.subscribe("outpost/cellar/command") == 1
     assert send(broker, "cellar", "report", timeout_s=3) == 3
     said = capsys.readouterr().err
+    assert said.startswith("waiting at most 3 s for the answer of cellar; a board that is away")
     assert "no answer yet; the broker keeps the command" in said and "--id " in said
     assert send(broker, "--no-wait", "cellar", "report") == 0
+    assert "waiting" not in capsys.readouterr().err
     with broker.peer("cellar", clean=False) as peer:
         peer.until(lambda: len(peer.received) == 2, "the commands")
     broker.peer("cellar").client.disconnect()
