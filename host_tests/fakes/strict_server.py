@@ -95,7 +95,7 @@ class Connection:
         CONNECT: TLS, HTTP, or MQTT 5.0. The latter is answered (3.1.2.2): unacceptable level."""
         is_5 = self._data[2:9] == b"\x00\x04MQTT\x05"
         if is_5:
-            self.send(encode("CONNACK", return_code=1))
+            self.send(encode("CONNACK", code=1))
         return not self.client_id and (is_5 or self._data[:1] in (b"\x16", b"G"))
 
     def close(self) -> None:

@@ -18,7 +18,9 @@ from make_certificates import made_or_skip
 from outpost_tools import cli
 from outpost_tools.common import causes, children, ending, refusals
 from outpost_tools.common.broker import Broker
+from outpost_tools.common.message_connection import MessageConnection
 from outpost_tools.common.mqtt_client import Client
+from outpost_tools.common.mqtt_connection import Limits
 from outpost_tools.device import selftest
 from real_broker import need_mosquitto
 
@@ -265,6 +267,33 @@ def test_a_broker_that_closes_on_3_1_1_is_asked_in_5_0(
         for command in ("collect", "monitor", "republish", "send"):
             line = line_of(command, port, False, tmp_path, capsys, monkeypatch, certificates)
             assert says in line
+
+
+class Asking(MessageConnection[None]):
+    def _subscribe(self, client):
+        """It is in."""
+
+
+def test_a_broker_without_5_0_is_asked_once_and_spoken_to_in_3_1_1_again(capsys):
+    """It answers the question as 3.1.1 wants it: return code 1."""
+    versions = []
+
+    def answer(data):
+        if b"asking" in data:
+            versions.append(5 if b"MQTT\5" in data else 4)
+            if versions[-1] == 5:
+                return bytes((0x20, 2, 0, 1))
+            return bytes((0x20, 2, 0, 0)) if versions.count(4) > 1 else b""
+        return b""
+
+    until = time.monotonic() + 60
+    with raw(answer) as port:
+        asking = Asking((HOST, port), "asking", Limits(1, 1.0, 1))
+        while not asking.connected and time.monotonic() < until:
+            asking.take(0.2)
+        asking.close()
+    assert versions == [4, 5, 4]
+    assert "speaks no MQTT 5.0" in capsys.readouterr().err
 
 
 def test_each_code_of_both_versions_has_words():

@@ -2,9 +2,10 @@
 
 Law: no number of connections takes a port away from those who ask, or a file from the program. At
 most `most` connections are open; when one more arrives, the oldest one that waits for the rest of a
-request, or for its answer to be read, is closed. Who does not send a whole request within
-REQUEST_S, or stops reading for that long, is closed too. Connections are accepted, and a thread
-beside others answers, at a bounded rate, so that a flood takes a bounded share from the others.
+request, or for its answer to be read, is closed; if all are being answered, the new one waits. Who
+does not send a whole request within REQUEST_S, or stops reading for that long, is closed too.
+Connections are accepted, and a thread beside others answers, at a bounded rate, so that a flood
+takes a bounded share from the others.
 
 Knows sockets and uvicorn, no page.
 """
@@ -140,19 +141,17 @@ class Server(uvicorn.Server):
                     made, _ = await loop.sock_accept(listening)
                 except OSError:  # no more files: the oldest go at their deadline
                     break
+                while len(self._open) >= self._most and not self._close_one(time.monotonic()):
+                    await asyncio.sleep(_PAUSE_S)  # all are being answered
                 self._take(made)
             await asyncio.sleep(_PAUSE_S)
 
     def _take(self, made: socket.socket) -> None:
-        now = time.monotonic()
-        if len(self._open) >= self._most and not self._close_one(now):
-            made.close()
-            return
         made.setblocking(False)
         protocol = self.config.http_protocol_class(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        one = _Open(made, protocol, now)
+        one = _Open(made, protocol, time.monotonic())
         self._open[one] = asyncio.create_task(self._run(one))
 
     async def _run(self, one: _Open) -> None:

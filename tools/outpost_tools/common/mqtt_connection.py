@@ -40,6 +40,7 @@ BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
 _LOOK_AGAIN_S = 60.0  # how long what was seen at an address stays true
 _MUTE = "the connection was made, and ended without an answer to CONNECT; its log may say why"
+_ONLY_3 = "it ends connections, and speaks no MQTT 5.0, which has words for the reason: see its log"
 _NO_SESSION = (
     "the broker no longer has the session of {id!r}, which it had: it lost its state, the session "
     "expired, or another client with this id ended it. What it had queued is gone: boards in "
@@ -205,9 +206,7 @@ class Connection:
         self._is_open = False
         self.takeovers.failed()
         if self._client.began_with[:1] == b"\x20" and len(self._client.began_with) >= _CODE_AT + 1:
-            # a code that paho does not know
-            code, level = self._client.began_with[_CODE_AT], 5 if self._client.is_5 else 4
-            self._on_refused(refusals.why_code(code, level))
+            self._on_odd_connack(self._client.began_with)
             return
         if time.monotonic() >= self._look_at:
             self._cause = causes.of_end(
@@ -219,6 +218,22 @@ class Connection:
         elif not has_ended or not self._ask_in_5():
             self._speak(self._asked_version)
             self._on_no_connection(otherwise)
+
+    def _on_odd_connack(self, data: bytes) -> None:
+        """It has the form of 3.1.1, though we asked in 5.0; or a code that paho does not know."""
+        if self._is_question and data[1] == _CODE_AT - 1:
+            self._withdraw_question()
+        else:
+            self._on_refused(refusals.why_code(data[_CODE_AT], 5 if self._client.is_5 else 4))
+
+    @property
+    def _is_question(self) -> bool:
+        """True while we speak 5.0 only because 3.1.1 told no reason."""
+        return self._version != self._asked_version
+
+    def _withdraw_question(self) -> None:
+        self._speak(self._asked_version)
+        self._on_no_connection(_ONLY_3)
 
     def _ask_in_5(self) -> bool:
         """Whether the next connection is the first one that speaks MQTT 5.0 because 3.1.1 told no
@@ -285,9 +300,8 @@ class Connection:
         self._accepted(client, flags)
 
     def _refused(self, reason: Any) -> None:
-        if reason.value == refusals.UNSUPPORTED_VERSION and self._version != self._asked_version:
-            self._speak(self._asked_version)  # it was only a question
-            self._on_no_connection(_MUTE)
+        if reason.value == refusals.UNSUPPORTED_VERSION and self._is_question:
+            self._withdraw_question()
             return
         if self._with_other_will(reason.value):
             return
