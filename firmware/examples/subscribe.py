@@ -1,11 +1,9 @@
 """A lamp: home/kitchen/lamp/set switches it, home/kitchen/lamp is its state. "quit" ends it."""
 
 from board import Board
-from outpost.client import Client
 from outpost.status import OK
 from outpost.subscribing import SubscribingSession
-from station.own_program import open_outbox, session_options, turn
-from station.settings import load
+from station.own_program import Program
 
 SET, STATE = b"home/kitchen/lamp/set", b"home/kitchen/lamp"
 
@@ -23,18 +21,13 @@ class Lamp:
         self.is_done = word == b"quit"
 
 
-settings = load("settings.json")
-board = Board().open(settings)
-options = session_options(board, settings, STATE)
-outbox = open_outbox(board)
 lamp = Lamp()
-session = SubscribingSession(outbox, b"kitchen", **options)
-session.on_message = lamp.on_message
-session.subscribe(SET, 1)  # repeated automatically after each reconnect
-client = Client(board.link, session, board.random_bits)
+program = Program(Board(), STATE, SubscribingSession)
+program.session.on_message = lamp.on_message
+program.session.subscribe(SET, 1)  # repeated automatically after each reconnect
 
-while not (lamp.is_done and client.is_drained()):
+while not (lamp.is_done and program.client.is_drained()):
     if not lamp.is_told:
-        lamp.is_told = client.publish(STATE, lamp.state, 1, True) == OK
-    turn(client, board)
-client.close()
+        lamp.is_told = program.client.publish(STATE, lamp.state, 1, True) == OK
+    program.turn()
+program.close()

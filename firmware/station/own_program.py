@@ -1,41 +1,106 @@
-"""For a program of your own on a board that `outpost flash` prepared: opens its outbox, polls, and
-says what keeps messages from being stored or sent.
+"""A program of your own on a board that `outpost flash` prepared: one object that has opened its
+outbox and its client, and says what keeps messages from being stored or sent.
 
 **The law.** What no waiting mends raises Stuck, with one line that says what to do; an uncaught one
 ends the program, and `mpremote run` with status 1. What may pass is printed once, and tried again.
 
-Must not know what the program sends. Allocation: open_outbox(); turn() when last_error changes.
+Must not know what the program sends. Allocation: Program() and open_outbox(); turn() and poll()
+when the connection comes or goes.
 """
 
 from micropython import const
 
+from outpost.client import Client
 from outpost.outbox import Outbox
+from outpost.session import Session
+from station.settings import load
 
 _OK = const(0)
 _BLANK = const(-10)
 _REFUSED = const(-21)
-_UNAVAILABLE = const(3)  # return code of CONNACK: may pass
+_PASSING = (3, 0x88, 0x89, 0x97, 0x9F)  # codes of CONNACK: unavailable, busy, quota, rate
 _LASTING = (-30, -32, -41)  # TLS_UNTRUSTED, TLS_REFUSED, WIFI_WRONG_PASSWORD
 _OWN = (b"data", b"state", b"answer")
-_MOUNT = {
-    -11: "the flash holds something else",
-    -12: "it holds series of the ready program, which this program cannot read: let the ready "
-    'program send them (reset the board), then set "series": false and run this one',
-    -13: "it was made with a smaller 'align'",
-    -15: "it holds messages longer than record_bytes: give open_outbox() a greater one",
-    -16: "'outbox_blocks' is smaller than the outbox, or some of its blocks are gone",
-}
-_PUBLISH = {
-    -1: "the outbox is full: it empties when messages are sent and acknowledged",
-    -2: "topic and payload are longer than record_bytes",
-    -3: "called from inside a handler, or the outbox is not mounted",
-    -5: "the flash did not take it",
-    -6: "the topic is empty, not UTF-8, or has a wildcard",
-}
 
 
 class Stuck(Exception):
     """Waiting would not help. Its text says what would."""
+
+
+class Program:
+    """The open board and its settings, and the outbox, the session and the client made with them:
+    .board, .settings, .outbox, .session, .client."""
+
+    def __init__(self, board, topic, session=Session, outbox=None, settings="settings.json", **own):
+        """board: a new Board(). topic: bytes, on which the program publishes; it is checked against
+        the rights that `outpost broker` gives (b"": not). session: its class. own: options of the
+        session. outbox: a callable that is given the board; open_outbox by default. settings: the
+        file's name. Raises Stuck, and what load() and open() raise.
+        """
+        self.settings = load(settings)
+        self.board = board.open(self.settings)
+        options = _session_options(self.board, self.settings, topic)
+        options.update(own)
+        self.outbox = (outbox or open_outbox)(board)
+        self.session = session(self.outbox, self.settings["device_id"].encode(), **options)
+        self.client = Client(board.link, self.session, board.random_bits)
+        self._connects = self._failures = 0
+        self._told = None  # the cause of the last failure that was printed
+
+    def publish(self, topic, payload, qos=1, retain=False, length=None):
+        """As publish() of the client, but raises Stuck unless the message was stored; with QoS 0,
+        unless it was sent."""
+        result = self.client.publish(topic, payload, qos, retain, length)
+        if result != _OK:
+            raise Stuck("not stored, status %d: %s" % (result, _words("PUBLISH", result)))
+
+    def turn(self):
+        """Poll once, and wait a moment when nothing moves. Raises Stuck."""
+        if not self.poll():
+            self.board.idle(self.client)
+
+    def poll(self):
+        """Poll once. True: there was work, so poll again soon. Prints what became of the
+        connection. Raises Stuck."""
+        moved = self.client.poll(self.board.ticks_ms())
+        if self.client.failures != self._failures or self.session.connects != self._connects:
+            self.tell()
+        return moved
+
+    def deliver(self):
+        """Run until every message is delivered, however long the broker is away. Raises Stuck, also
+        when the broker does not take one of them."""
+        while not self.client.is_drained():
+            self.turn()
+        if self.outbox.aside:
+            raise Stuck(
+                "messages that the broker does not take: %d. Longer than it allows, or on a topic "
+                "that it denies? They stay in the outbox and are tried again" % self.outbox.aside
+            )
+        print("delivered: %d acknowledged" % self.session.acknowledged)
+
+    def close(self):
+        """Send DISCONNECT and store the acknowledgements: the next start sends nothing twice."""
+        self.client.close()
+
+    def tell(self):
+        """Print whether there is a connection, or why not. Raises Stuck when the next one will end
+        like the last."""
+        client, session = self.client, self.session
+        if session.connects != self._connects:
+            self._connects, self._told = session.connects, None
+            print("%s: connected" % self._where())
+        cause = client.last_error, session.return_code
+        if client.failures == self._failures or cause == self._told:
+            return
+        self._failures, self._told = client.failures, cause
+        text = "%s: %s" % (self._where(), _why(*cause))
+        if _is_lasting(*cause):
+            raise Stuck(text)
+        print("%s; trying again" % text)
+
+    def _where(self):
+        return "%s:%d" % (self.settings["broker_host"], self.settings["broker_port"])
 
 
 def open_outbox(board, kind=Outbox, **options):
@@ -46,15 +111,15 @@ def open_outbox(board, kind=Outbox, **options):
     if result == _BLANK:
         result = outbox.format(board.random_hex())
     if result != _OK:
-        why = _MOUNT.get(result, "see outpost/status.py")
+        why = _words("MOUNT", result)
         raise Stuck("outbox: cannot mount, status %d: %s. Nothing was changed" % (result, why))
     return outbox
 
 
-def session_options(board, settings, topic):
-    """Returns options of a session: user, password, and what the board can have in flight. Raises
-    Stuck for a topic on which the board's user may not publish: MQTT 3.1.1 brokers acknowledge such
-    a message, and drop it.
+def _session_options(board, settings, topic):
+    """Options of a session: user, password, and what the board can have in flight. Raises Stuck for
+    a topic on which the board's user may not publish: MQTT 3.1.1 brokers acknowledge such a
+    message, and drop it.
 
     `outpost broker` and `outpost run` give a board the user with its own name, and rights to three
     topics. Where that user has others, pass topic=b"".
@@ -74,31 +139,18 @@ def session_options(board, settings, topic):
     }
 
 
-def stored(result):
-    """result: of publish(). Raises Stuck unless the message was stored."""
-    if result != _OK:
-        why = _PUBLISH.get(result, "see outpost/status.py")
-        raise Stuck("not stored, status %d: %s" % (result, why))
+def _is_lasting(error, code):
+    return error in _LASTING or (error == _REFUSED and code not in _PASSING)
 
 
-def turn(client, board):
-    """Poll once, and wait a moment when nothing moves. Raises Stuck."""
-    known = client.last_error
-    if not client.poll(board.ticks_ms()):
-        board.idle(client)
-    if client.last_error != known:
-        tell(client)
+def _why(error, code):
+    if error == _REFUSED:
+        return "the broker refuses this board, return code %d: %s" % (code, _words("CONNACK", code))
+    return "no connection, status %d: %s" % (error, _words("CONNECTION", error))
 
 
-def tell(client):
-    """Print why the last connection ended. Raises Stuck when the next one will end like it."""
-    error, code = client.last_error, client.session.return_code
-    if error == _REFUSED and code != _UNAVAILABLE:
-        raise Stuck(
-            "the broker refuses this board, return code %d: it wants another 'user' and 'password' "
-            "in settings.json, or another client_id" % code
-        )
-    if error in _LASTING:
-        raise Stuck("no connection, status %d: see outpost/status.py" % error)
-    if error:
-        print("no connection now, status %d (outpost/status.py); trying again" % error)
+def _words(table, number):
+    """Loaded when something is wrong: texts take RAM."""
+    from station import own_words
+
+    return getattr(own_words, table).get(number, "see outpost/status.py")

@@ -129,7 +129,7 @@ def test_on_the_desktop(tmp_path, name, python):
                     capture_output=True, text=True, check=False, timeout=WAIT_S,
                 )  # fmt: skip
                 assert done.returncode == example.status, done.stdout + done.stderr
-                assert not done.stdout
+                assert " connected\n" in done.stdout or name == "deep_sleep", "it says what happens"
             assert values(listener.all(), example) == example.payloads
         finally:
             listener.close()

@@ -33,6 +33,10 @@ def prepare(folder, **more):
 def run(folder, name):
     """(status, what it said). One that sleeps starts again: its fourth wake connects."""
     (folder / "program.py").write_text(PROGRAMS[name])
+    return run_there(folder)
+
+
+def run_there(folder):
     for _ in range(4):
         done = subprocess.run(
             [*micropython("i386"), "program.py"], cwd=folder,
@@ -41,7 +45,7 @@ def run(folder, name):
         )  # fmt: skip
         if done.returncode != ASLEEP:
             break
-    print(name, done.returncode, done.stdout, done.stderr)
+    print(done.returncode, done.stdout, done.stderr)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -106,7 +110,7 @@ def test_no_user_where_the_broker_wants_one(broker, tmp_path, name):
     del settings["user"], settings["password"]
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     status, said = run(tmp_path, name)
-    assert status == 1 and "Stuck: the broker refuses this board, return code 5" in said
+    assert status == 1 and ": the broker refuses this board, return code 5: it wants" in said
 
 
 @pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"own_sensor"}))
@@ -121,7 +125,7 @@ def test_no_right_to_the_topic(broker, tmp_path, name):
 def test_with_its_user_and_on_its_topic_it_works(broker, tmp_path):
     prepare_for(broker, tmp_path, interval_ms=200)
     status, said = run(tmp_path, "own_sensor")
-    assert status == 0 and not said
+    assert status == 0 and ": connected\ndelivered: 3 acknowledged\n" in said
 
 
 def test_no_room(tmp_path):
@@ -149,9 +153,21 @@ def test_what_may_pass_is_told_and_tried_again(tmp_path):
     command = [*micropython("i386"), "program.py"]
     process = children.start(command, log=log, cwd=tmp_path, env=environment())
     try:
-        wait_for(lambda: "no connection now, status 111" in log.read_text(), "it is told")
+        cause = "no connection, status 111: nothing listens there"
+        wait_for(lambda: cause in log.read_text(), "it is told")
         with Broker("mosquitto", tmp_path / "broker", port=port):
             assert process.wait(LIMIT_S) == 0
     finally:
         children.kill(process)
-    assert log.read_text().count("\n") == 1
+    assert log.read_text().count("\n") == 3, "the cause once, then connected, delivered"
+
+
+def test_a_message_that_the_broker_does_not_take_ends_the_program(tmp_path):
+    """Not "delivered": it stays in the outbox."""
+    limit = "max_packet_size 60"
+    with Broker("mosquitto", tmp_path / "broker", more_listeners=limit) as server:
+        prepare(tmp_path, broker_port=server.port)
+        longer = PROGRAMS["publish"].replace("% number", "% number + bytes(number // 9 * 60)")
+        (tmp_path / "program.py").write_text(longer)
+        status, said = run_there(tmp_path)
+    assert status == 1 and "Stuck: messages that the broker does not take: 1." in said
