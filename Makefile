@@ -3,7 +3,6 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-RUN_PATH := $(CURDIR)/firmware:$(CURDIR)/boards:$(CURDIR)/boards/UNIX:$(CURDIR)/tools/cpython_stubs
 
 DEMOS ?= amqtt nats nats3
 # More files at a time than a small machine has cores: most of them wait for servers and boards.
@@ -15,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build \
 	clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills- \
 	readers kills-run lint lock lock-packages mixed mutants power-loss program-heap prove \
-	refusals rp2 run setup size size-diff soak soak-collector test test-cpython test-long test- \
+	refusals rp2 setup size size-diff soak soak-collector test test-cpython test-long test- \
 	micropython types venv virtual-days
 
 help:  ## this list
@@ -27,10 +26,6 @@ setup:  ## everything the tests need: .venv, MicroPython, mosquitto, Java; witho
 
 venv:
 	@$(PYTHON) tools/setup.py --lenient
-
-run:  ## PROGRAM=hello.py on the desktop board, with the settings.json of this folder
-	@test -n "$(PROGRAM)" || { echo "make run PROGRAM=hello.py: which program?" >&2; exit 2; }
-	@cd "$(or $(PWD),.)" && PYTHONPATH="$(RUN_PATH)" $(PYTHON) "$(PROGRAM)"
 
 demo: venv  ## boards to tables, with disasters; SEED=n, BROKER=mosquitto|amqtt|nats|nats3, LEVEL=5
 	@$(BIN)/outpost demo

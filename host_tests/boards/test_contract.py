@@ -13,7 +13,7 @@ import socket_link
 from fake_flash import flash_in_ram
 from fake_machine import PORTS, REPOSITORY, Bench, Filesystem, Reset
 from fake_network import RP2
-from outpost import status
+from outpost import plain_link, status
 from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.session import Session
@@ -266,12 +266,12 @@ class TestContract(unittest.TestCase):
                 kind.board()
                 there = os.listdir(".")
                 make = kind.isolate()
-                kept = builtins.open, socket_link.socket
-                builtins.open, socket_link.socket = forbidden, Untouchable()
+                kept = builtins.open, plain_link.socket
+                builtins.open, plain_link.socket = forbidden, Untouchable()
                 try:
                     board = make()
                 finally:
-                    builtins.open, socket_link.socket = kept
+                    builtins.open, plain_link.socket = kept
                 self.assertEqual(os.listdir("."), there, kind.name)
                 self.assertTrue(board.device is None and board.link is None, kind.name)
 
@@ -318,14 +318,14 @@ class TestContract(unittest.TestCase):
                     asked.append((host, where))
                     raise OSError(2)
 
-            kept, socket_link.socket = socket_link.socket, Sockets()
+            kept, plain_link.socket = plain_link.socket, Sockets()
             secure = socket_link._secure
             socket_link._secure = lambda settings, name, connect, is_set: connect
             try:
                 with self.assertRaises(OSError):
                     socket_link.open_link({"broker_host": "broker.test", "tls": tls})()
             finally:
-                socket_link.socket, socket_link._secure = kept, secure
+                plain_link.socket, socket_link._secure = kept, secure
             self.assertEqual(asked, [("broker.test", port)])
 
     def test_on_a_desktop_a_name_without_an_address_is_dns_failed(self):
@@ -337,12 +337,12 @@ class TestContract(unittest.TestCase):
             def getaddrinfo(self, *arguments):
                 raise OSError(-2)
 
-        kept, socket_link.socket = socket_link.socket, Sockets()
+        kept, plain_link.socket = plain_link.socket, Sockets()
         try:
             with self.assertRaises(OSError) as caught:
                 socket_link.open_link({"broker_host": "broker.test"})()
         finally:
-            socket_link.socket = kept
+            plain_link.socket = kept
         self.assertEqual(caught.exception.args[0], status.DNS_FAILED)
 
     def test_a_fault_in_the_settings_is_found_before_the_flash_is_touched(self):

@@ -8,8 +8,6 @@ message, and nothing of the run before it.
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import subprocess
 import sys
@@ -24,12 +22,13 @@ import chip_image
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.device import needed
-from paths import PRODUCT, REPOSITORY, joined
+from paths import REPOSITORY
 from shipped_run import SETTINGS, bench_of, payload_of
 from shipped_run import run as run_shipped
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 PROGRAM = README.split("```python\n")[1].split("```")[0]
+OUTPOST = [sys.executable, "-m", "outpost_tools.cli"]
 MESSAGE = ("home/kitchen", b"21.5")
 # Once more, from what the first run left
 AND_AGAIN = """
@@ -77,48 +76,29 @@ class Listener:
 # --- The desktop ---
 
 
-def by_make(folder: Path) -> None:
-    """As the page says: CPython, in the folder that one is in."""
-    command = [
-        "make",
-        "-s",
-        "-C",
-        REPOSITORY,
-        "run",
-        "PROGRAM=hello.py",
-        f"PYTHON={sys.executable}",
-    ]
-    environment = {**os.environ, "PWD": str(folder)}
-    subprocess.run(command, cwd=folder, env=environment, check=True, timeout=180)
+def by_try(folder: Path, *more: str) -> None:
+    """As the page says."""
+    command = [*OUTPOST, "try", "hello.py", *more]
+    subprocess.run(command, cwd=folder, check=True, timeout=180)
 
 
-def by_micropython(folder: Path) -> None:
-    command = find_micropython("i386")
-    if command is None:
+def by_micropython(folder: Path, *more: str) -> None:
+    if find_micropython("i386") is None:
         pytest.skip("missing: MicroPython for i386; run `make setup`")
-    environment = {**os.environ, "MICROPYPATH": joined(*PRODUCT)}
-    subprocess.run([*command, "hello.py"], cwd=folder, env=environment, check=True, timeout=180)
+    by_try(folder, "--python", "m", *more)
 
 
-@pytest.mark.parametrize("run", [by_make, by_micropython])
+@pytest.mark.parametrize("run", [by_try, by_micropython])
 def test_on_the_desktop_each_run_sends_one_message(tmp_path, run):
     (tmp_path / "hello.py").write_text(PROGRAM)
     with Broker("mosquitto", tmp_path / "broker") as broker:
-        settings = {"device_id": "kitchen", "broker_host": "127.0.0.1", "broker_port": broker.port}
-        (tmp_path / "settings.json").write_text(json.dumps(settings))
         listener = Listener(broker.port)
         try:
-            for runs in (1, 2):
-                run(tmp_path)
+            for runs, more in ((1, ("--broker", f"127.0.0.1:{broker.port}")), (2, ())):
+                run(tmp_path, *more)
                 assert listener.all() == [MESSAGE] * runs
         finally:
             listener.close()
-
-
-def test_run_says_what_it_wants(tmp_path):
-    command = ["make", "-s", "-C", REPOSITORY, "run"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
-    assert done.returncode and "make run PROGRAM=" in done.stderr
 
 
 # --- Boards ---

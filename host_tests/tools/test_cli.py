@@ -124,8 +124,9 @@ def test_a_misspelt_option_is_told_by_the_subcommand_with_the_one_that_was_meant
 def test_no_subcommand_shows_the_help(capsys):
     assert cli.main([]) == 0
     shown = capsys.readouterr().out
-    assert all(f"    {name} " in shown for name in cli.SUBCOMMANDS)
-    assert "examples" in shown
+    assert all(f"\n    {name} " in shown for name in cli.SUBCOMMANDS)
+    assert all(f"\n  {title}:\n" in shown for title in cli.GROUPS) and len(cli.GROUPS) == 4
+    assert "outpost try hello.py" in shown
 
 
 def arguments_of(folder):

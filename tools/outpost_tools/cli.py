@@ -24,37 +24,50 @@ from outpost_tools.common.parser import Parser
 from outpost_tools.common.source_tree import place
 from outpost_tools.common.visible import guarded
 
-SUBCOMMANDS = {  # in the order of the list: name and module
-    "run": "home.arguments",
-    "setup": "setup.arguments",
-    "broker": "broker.arguments",
-    "flash": "device.arguments.flash",
-    "provision": "device.arguments.provision",
-    "selftest": "device.arguments.selftest",
-    "monitor": "device.arguments.monitor",
-    "devices": "device.arguments.devices",
-    "send": "send.arguments",
-    "update": "update.arguments",
-    "test": "kit.arguments",
-    "simulate": "simulate.arguments",
-    "collect": "collect.arguments",
-    "republish": "republish.arguments",
-    "live": "live.arguments",
-    "alerts": "alerts.arguments",
-    "export": "export.arguments",
-    "pipeline": "pipeline.arguments",
-    "report": "report.arguments",
-    "service": "service.arguments",
-    "outbox": "outbox.arguments",
-    "mq": "mq.arguments",
-    "build": "device.arguments.build",
-    "demo": "demo.arguments",
-    "fetch": "fetch.arguments",
+GROUPS = {  # in the order of the list: name and module
+    "a program of your own": {
+        "try": "device.arguments.try_program",
+        "test": "kit.arguments",
+    },
+    "boards": {
+        "setup": "setup.arguments",
+        "provision": "device.arguments.provision",
+        "flash": "device.arguments.flash",
+        "selftest": "device.arguments.selftest",
+        "monitor": "device.arguments.monitor",
+        "devices": "device.arguments.devices",
+        "send": "send.arguments",
+        "update": "update.arguments",
+        "outbox": "outbox.arguments",
+        "build": "device.arguments.build",
+    },
+    "what runs all day": {
+        "run": "home.arguments",
+        "broker": "broker.arguments",
+        "collect": "collect.arguments",
+        "live": "live.arguments",
+        "alerts": "alerts.arguments",
+        "republish": "republish.arguments",
+        "service": "service.arguments",
+        "mq": "mq.arguments",
+    },
+    "readings, and trying it all": {
+        "export": "export.arguments",
+        "pipeline": "pipeline.arguments",
+        "report": "report.arguments",
+        "simulate": "simulate.arguments",
+        "demo": "demo.arguments",
+        "fetch": "fetch.arguments",
+    },
 }
+SUBCOMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
 _EXAMPLES = """\
-examples, from nothing to a board's values on a page:
+a program of your own, on this machine:
+  outpost try hello.py --broker 127.0.0.1:1883
+
+from nothing to a board's values on a page:
   outpost fetch mosquitto              the broker, if it is not installed
   outpost run home                     broker, collector, page; then in another terminal:
   outpost setup home                   asks for a board's settings in the browser; or by hand:
@@ -76,12 +89,27 @@ or all of that with power cuts and killed servers:
 """
 
 
-class _Columns(argparse.RawDescriptionHelpFormatter):
-    """Each summary beside its subcommand: argparse forgets how far they are indented."""
+class _Groups(argparse.RawDescriptionHelpFormatter):
+    """The subcommands under the titles of their groups, each summary beside its name."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog)
-        self._action_max_length = 4 + max(map(len, SUBCOMMANDS))
+        self._action_max_length = 4 + max(map(len, SUBCOMMANDS))  # argparse forgets the indent
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if not isinstance(action, argparse._SubParsersAction):
+            return super()._format_action(action)
+        summaries = {one.dest: one for one in action._get_subactions()}
+        return "\n".join(
+            f"  {title}:\n" + "".join(self._summary(summaries[name]) for name in group)
+            for title, group in GROUPS.items()
+        )
+
+    def _summary(self, action: argparse.Action) -> str:
+        self._indent()
+        text = super()._format_action(action)
+        self._dedent()
+        return text
 
 
 def _version() -> str:
@@ -111,7 +139,7 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
         prog="outpost",
         description=_DESCRIPTION,
         epilog=_EXAMPLES.format(manuals=place() / "README.md"),
-        formatter_class=_Columns,
+        formatter_class=_Groups,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"outpost {_version()}")

@@ -27,7 +27,7 @@ HOMONYMS = {
     },
     "_MARK": {"pinning.py": "of a file; in shelf.py, of a message"},
     "_MOST_BYTES": {"dns.py": "of a DNS answer; in ram_outbox.py, of a message"},
-    "_CONNECT_MS": {"socket_link.py": "the simulator's TCP; a board waits longer"},
+    "_CONNECT_MS": {"plain_link.py": "the simulator's TCP; a board waits longer"},
     "_FIRST_WAIT_MS": {"ntp.py": "between questions; in client.py, between connections"},
     "_LONGEST_MS": {"rp2_board.py": "of a sleep; in crash_log.py, of a pause"},
 }

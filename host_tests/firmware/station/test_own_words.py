@@ -30,4 +30,3 @@ def test_what_publish_returns_has_words():
 def test_what_mount_returns_has_words():
     names = "FOREIGN NEWER GEOMETRY SHORT_RECORDS SHORT_DEVICE STORAGE"
     assert {STATUSES[name] for name in names.split()} == {*own_words.MOUNT}
-

@@ -1,9 +1,9 @@
-"""The desktop's link: a name with more than one address."""
+"""The link without a board: a name with more than one address."""
 
 import socket
 import unittest
 
-import socket_link
+from outpost import plain_link
 
 
 class Names:
@@ -44,11 +44,11 @@ class TestAddresses(unittest.TestCase):
 
     def tearDown(self):
         self.server.close()
-        socket_link.socket = socket
+        plain_link.socket = socket
 
     def open(self, *ports):
-        socket_link.socket = Names([resolved(port) for port in ports])
-        return socket_link.open_link({"broker_host": "broker.test"})()
+        plain_link.socket = Names([resolved(port) for port in ports])
+        return plain_link.plain_link("broker.test")()
 
     def test_the_next_address_is_tried_where_nothing_listens_at_the_first(self):
         self.open(self.dead_port, self.port).close()

@@ -1,0 +1,70 @@
+# cpython-only: starts processes
+"""`outpost try`: settings that are there stay, and a sleep is followed by a start. The README's
+program against a broker: system/test_readme_program.py."""
+
+import json
+
+import pytest
+
+from outpost_tools import cli
+
+WRITTEN = {"device_id": "kitchen", "broker_host": "127.0.0.1", "broker_port": 1883}
+SLEEPS_TWICE = """
+import sys
+with open("starts", "a") as file:
+    file.write("x")
+with open("starts") as file:
+    sys.exit(75 if len(file.read()) < 3 else 4)
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.py").write_text("")
+    return tmp_path
+
+
+def said(words, capfd):
+    status = cli.main(["try", *words])
+    captured = capfd.readouterr()
+    return status, captured.out + captured.err
+
+
+def test_no_settings_says_how_to_get_them(capfd):
+    status, text = said(["program.py"], capfd)
+    assert status == 2 and "settings.json: not in this folder; --broker HOST:PORT" in text
+
+
+def test_no_program_is_named(capfd):
+    status, text = said(["hello.py", "--broker", "127.0.0.1:1883"], capfd)
+    assert status == 2 and "hello.py: no such file" in text
+
+
+def test_broker_writes_settings_once(here, capfd):
+    for wanted in ("settings.json: written; this board is 'kitchen'", ""):
+        status, text = said(["program.py", "--broker", "127.0.0.1:1883"], capfd)
+        assert status == 0 and wanted in text
+    assert json.loads((here / "settings.json").read_text()) == WRITTEN
+
+
+@pytest.mark.parametrize("text", ["{", "[]", json.dumps(WRITTEN | {"broker_port": 1884})])
+def test_other_settings_stay(here, capfd, text):
+    (here / "settings.json").write_text(text)
+    status, told = said(["program.py", "--broker", "127.0.0.1:1883"], capfd)
+    assert status == 2 and "there already, with other settings" in told
+    assert (here / "settings.json").read_text() == text
+
+
+def test_settings_with_more_in_them_name_the_broker_too(here, capfd):
+    (here / "settings.json").write_text(json.dumps(WRITTEN | {"outbox_blocks": 4}))
+    assert said(["program.py", "--broker", "127.0.0.1:1883"], capfd)[0] == 0
+
+
+@pytest.mark.parametrize("python", ["c", "m"])
+def test_a_sleep_is_followed_by_a_start_and_the_status_is_the_programs(here, capfd, python):
+    (here / "settings.json").write_text(json.dumps(WRITTEN))
+    (here / "program.py").write_text(SLEEPS_TWICE)
+    status, text = said(["program.py", "--python", python], capfd)
+    assert status == 4 and (here / "starts").read_text() == "xxx"
+    assert text.count("the board has slept") == 2

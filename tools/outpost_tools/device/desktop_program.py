@@ -1,0 +1,66 @@
+"""Runs a user's program with the current folder as a board: boards/UNIX.
+
+The law. What the folder holds belongs to the user: a settings.json that is there stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from outpost_tools.common import interpreters, source_tree
+from outpost_tools.common.errors import ToolError
+
+ASLEEP = 75  # board.sleep() of boards/UNIX ends the process with it
+_NAME = "kitchen"
+
+
+def write_settings(path: Path, host: str, port: int) -> None:
+    """Raises ToolError if there are others."""
+    wanted = {"device_id": _NAME, "broker_host": host, "broker_port": port}
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            json.dump(wanted, file)
+    except FileExistsError:
+        if not _names(path, wanted):
+            raise ToolError(
+                f"{path}: it is there already, with other settings; edit it, and leave out --broker"
+            ) from None
+    else:
+        print(f"{path}: written; this board is '{_NAME}'", file=sys.stderr)
+
+
+def _names(path: Path, wanted: dict) -> bool:
+    """Whether it names that broker already."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and found | wanted == found
+
+
+def interpreter(python: str) -> list[str]:
+    """c: this one; m: MicroPython. Raises ToolError."""
+    if python == "c":
+        return [sys.executable]
+    found = interpreters.find_micropython("i386") or interpreters.find_micropython("amd64")
+    if found is None:
+        raise ToolError("MicroPython is missing: outpost fetch micropython")
+    return found
+
+
+def run(program: Path, command: list[str]) -> int:
+    """Starts it, and again after each sleep. Returns its exit status. Raises ToolError."""
+    if not program.is_file():
+        raise ToolError(f"{program}: no such file; which program?")
+    if not Path("settings.json").exists():
+        raise ToolError(
+            "settings.json: not in this folder; --broker HOST:PORT writes one, for a board "
+            f"'{_NAME}'"
+        )
+    environment = source_tree.firmware_environment(source_tree.repository())
+    while (status := subprocess.call([*command, str(program)], env=environment)) == ASLEEP:
+        print("outpost: the board has slept; the program starts again", file=sys.stderr)
+    return status if status >= 0 else 128 - status  # as a shell says that a signal ended it
