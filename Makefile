@@ -25,9 +25,9 @@ setup:  ## everything the tests need: .venv, MicroPython, mosquitto, Java; witho
 	@$(PYTHON) tools/setup.py
 
 venv:
-	@$(PYTHON) tools/setup.py --lenient
+	@$(PYTHON) tools/setup.py --demo
 
-demo: venv  ## boards to tables, with disasters; SEED=n, BROKER=mosquitto|amqtt|nats|nats3, LEVEL=5
+demo: $(if $(findstring nats,$(BROKER)),setup,venv)  ## boards to tables, with disasters; SEED=n, BROKER=mosquitto|amqtt|nats|nats3, LEVEL=5
 	@$(BIN)/outpost demo
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"

@@ -2,7 +2,8 @@
 """Sets up everything that Outpost's tests and demo need: `.venv`, MicroPython, a broker, Java.
 
     python3 tools/setup.py            what `make test` needs; status 1 if any of it is missing
-    python3 tools/setup.py --lenient  only the virtual environment is required; the demo names the
+    python3 tools/setup.py --demo     what `make demo` needs: no packages of the tests, and only the
+                                      virtual environment is required; the demo names the
                                       fallbacks that it uses
     python3 tools/setup.py --arm      MicroPython for ARM too (its emulator qemu-arm is a download
                                       of 71 MB, once)
@@ -26,6 +27,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machine has
@@ -45,6 +47,8 @@ from outpost_tools.fetch.debian_packages import Unobtainable  # noqa: E402
 
 VENV = REPOSITORY / ".venv"
 LOCK = REPOSITORY / "tools" / "requirements.lock"
+DEVELOPERS = ("dev", "test")  # extras of pyproject.toml that only tests and checks need
+_DEMO = " without tests"  # behind the stamp of an environment without them
 BUILDER = "setuptools"  # the build backend of the project and of PySpark
 RP2_HINT = (
     "this machine must be able to reach its Debian archive, and needs git; without the image the "
@@ -110,17 +114,39 @@ def lock_entry(text: str, package: str) -> str:
     return found[0]
 
 
-def _pip_install() -> None:
+def without_tests(text: str) -> str:
+    """The entries of the lock file that users need: those that pyproject.toml names outside of
+    DEVELOPERS, and what they need in turn."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"]]
+    named += [one for extra in extras if extra not in DEVELOPERS for one in extras[extra]]
+    wanted = {BUILDER, *(re.split(r"[=\[; ]", one)[0] for one in named)}
+    entries = {
+        found["name"]: found[0]
+        for found in re.finditer(
+            r"^(?P<name>[\w.-]+)==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL
+        )
+    }
+    while more := {
+        name
+        for name, entry in entries.items()
+        if name not in wanted
+        and wanted & set(re.findall(r"^    #(?: via)? +([\w.-]+)", entry, re.M))
+    }:
+        wanted |= more
+    return "".join(entry for name, entry in entries.items() if name in wanted)
+
+
+def _pip_install(is_demo: bool = False) -> None:
     """Installs the project and the packages of the lock file, each checked by its hash.
 
     The build backend is installed first: PySpark, a source archive, and the project itself need it,
     and pip would otherwise fetch it without a hash. Raises Unobtainable.
     """
-    with tempfile.NamedTemporaryFile("w", suffix=".lock") as first:
-        first.write(lock_entry(LOCK.read_text(encoding="utf-8"), BUILDER))
-        first.flush()
-        _pip("--require-hashes", "--requirement", first.name)
-    _pip("--require-hashes", "--no-build-isolation", "--requirement", str(LOCK))
+    text = LOCK.read_text(encoding="utf-8")
+    _pip_by_hash(lock_entry(text, BUILDER))
+    _pip_by_hash(without_tests(text) if is_demo else text, "--no-build-isolation")
     if any(VENV.glob("lib/python*/site-packages/outpost-*.dist-info")):
         # the project under its former name: its command and modules would stay beside ours
         python = str(VENV / "bin" / "python")
@@ -130,19 +156,28 @@ def _pip_install() -> None:
     _pip("--no-index", "--no-deps", "--no-build-isolation", "--editable", ".")
 
 
-def ensure_venv() -> str:
+def _pip_by_hash(entries: str, *options: str) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".lock") as file:
+        file.write(entries)
+        file.flush()
+        _pip("--require-hashes", *options, "--requirement", file.name)
+
+
+def ensure_venv(is_demo: bool = False) -> str:
+    """is_demo: without the packages of the tests; an environment that has them serves, too."""
     stamp, half_made = VENV / ".outpost-stamp", VENV / ".outpost-half-made"
+    wanted = _stamp() + (_DEMO if is_demo else "")
     with locked(REPOSITORY / "build" / "setup.lock", VENV.name):
         python = VENV / "bin" / "python"
-        if stamp.exists() and stamp.read_text() == _stamp() and python.exists():
+        if stamp.exists() and python.exists() and stamp.read_text() in (wanted, _stamp()):
             return "ready"
         if half_made.exists() or not python.exists():
             _make_venv()
         # an interrupted pip may leave a package that pip itself would consider complete
         half_made.touch()
-        _pip_install()
+        _pip_install(is_demo)
         half_made.unlink()
-        stamp.write_text(_stamp())
+        stamp.write_text(wanted)
     return "made"
 
 
@@ -167,9 +202,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--lenient", action="store_true", help="require only the virtual environment"
-    )
+    parser.add_argument("--demo", action="store_true", help="only what the demo needs")
     parser.add_argument(
         "--arm", action="store_true", help="fetch MicroPython for ARM and its emulator too"
     )
@@ -179,11 +212,11 @@ def main() -> int:
     arguments = parser.parse_args()
     wanted = interpreters.ARCHITECTURES if arguments.arm else interpreters.DEFAULT_ARCHITECTURES
     there = programs.ensure(tuple(programs.KINDS), wanted)
-    there["venv"] = programs.attempt(".venv", VENV_HINT, ensure_venv)
+    there["venv"] = programs.attempt(".venv", VENV_HINT, lambda: ensure_venv(arguments.demo))
     if arguments.rp2 and there["venv"]:
         there["rp2"] = programs.attempt("MicroPython for the RP2040", RP2_HINT, ensure_rp2_image)
     required = set(there) - set(interpreters.OPTIONAL_ARCHITECTURES)
-    if arguments.lenient:
+    if arguments.demo:
         required &= {"venv", "rp2"}
     missing = sorted(name for name in required if not there[name])
     if missing:

