@@ -27,7 +27,9 @@ setup:  ## everything the tests need: .venv, MicroPython, mosquitto, Java; witho
 venv:
 	@$(PYTHON) tools/setup.py --demo
 
-demo: $(if $(findstring nats,$(BROKER)),setup,venv)  ## boards to tables, with disasters; SEED=n, BROKER=mosquitto|amqtt|nats|nats3, LEVEL=5
+# nats comes with the tests' packages
+DEMO_NEEDS := $(if $(findstring nats,$(BROKER)),setup,venv)
+demo: $(DEMO_NEEDS)  ## to tables, with disasters; SEED=n BROKER=mosquitto|amqtt|nats|nats3 LEVEL=5
 	@$(BIN)/outpost demo
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"

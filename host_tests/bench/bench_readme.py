@@ -38,6 +38,8 @@ _WEAR = (
     ("1 s", "20 + 200 B", "256"),
     ("1 s", "24 + 64 B", "64"),
 )
+# not from PyPI, and measured on another day
+_MQTT_AS = "| mqtt_as, for comparison, without any store | 11,173 | 16,320 |"
 Figures = dict[str, list[float]]
 
 
@@ -111,9 +113,32 @@ def sizes() -> str:
         frozen = f"{int(row['frozen']):,}" if row["frozen"] else _NONE
         heap = int(row["heap_import"]) + int(row["heap_instance"])
         lines.append(_row(title, [f"{int(row['mpy']):,}", f"{heap:,}", frozen]))
-    # mqtt_as is not from PyPI, and was measured on another day
-    lines.append("| mqtt_as, for comparison, without any store | 11,173 | 16,320 | |")
+    lines.append(f"{_MQTT_AS} |")
     return _table(("", ".mpy", "heap", "heap, frozen into the image"), lines)
+
+
+def weight() -> str:
+    """README's: the library beside its neighbours, and the ready program on an emulated Pico W."""
+    with (BASELINES / "size.csv").open(encoding="utf-8") as file:
+        sizes_of = {row["name"]: row for row in csv.DictReader(file)}
+    with (BASELINES / "program_heap.csv").open(encoding="utf-8") as file:
+        used = {row["name"]: int(row["used"]) for row in csv.DictReader(file)}
+    have, lines = kept(), []
+    for title, name in (
+        ("client, messages in RAM", "= client alone (QoS 0 and 1)"),
+        ("client, outbox in flash, telemetry", "= with outbox, reconnect and telemetry"),
+    ):
+        row = sizes_of[name]
+        heap = int(row["heap_import"]) + int(row["heap_instance"])
+        lines.append(_row(title, [f"{int(row['mpy']):,}", f"{heap:,}"]))
+    lines.append(_MQTT_AS)
+    lines.append(
+        _row("umqtt.simple, imported", [_one(have, f"simple {k}") for k in ("mpy", "heap")])
+    )
+    for title, name in (("", "broker"), (", TLS", "broker, TLS")):
+        title = f"ready program on a Pico W{title}, connected: of 205,184 B"
+        lines.append(_row(title, ["", f"{used[name]:,}"]))
+    return _table(("", ".mpy", "heap"), lines)
 
 
 def parts() -> str:
@@ -179,6 +204,7 @@ def wear_of_boards() -> str:
 
 
 TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
+    "weight": (REPOSITORY / "README.md", weight),
     "measured": (BENCH, measured),
     "sizes": (BENCH, sizes),
     "parts": (BENCH, parts),
