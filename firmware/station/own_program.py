@@ -50,6 +50,8 @@ class Program:
     def publish(self, topic, payload, qos=1, retain=False, length=None):
         """As publish() of the client, but raises Stuck unless the message was stored; with QoS 0,
         unless it was sent."""
+        if not isinstance(payload, (bytes, bytearray, memoryview, str)):
+            raise TypeError("publish: payload must be bytes: write b'%d' % number, or the like")
         result = self.client.publish(topic, payload, qos, retain, length)
         if result != _OK:
             raise Stuck("not stored, status %d: %s" % (result, _words("PUBLISH", result)))
@@ -126,6 +128,8 @@ def _session_options(board, settings, topic):
     """
     device, user = settings["device_id"], settings["user"]
     base = (settings["topic_prefix"] + "/" + device + "/").encode()
+    if isinstance(topic, str):
+        raise TypeError("Program: topic must be bytes: write text.encode()")
     if topic and user == device and topic not in [base + one for one in _OWN]:
         raise Stuck(
             "%s: the user '%s' of `outpost broker` may publish on %sdata, state and answer alone; "

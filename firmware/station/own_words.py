@@ -40,7 +40,8 @@ CONNECTION = {
     118: "no way to that address: is 'broker_host' right?",
     -20: "what came back is not MQTT: is 'broker_port' right, and 'tls'?",
     -22: "no answer in time",
-    -23: "the broker, or something on the way, ended it; a port for TLS does if 'tls' is not set",
+    -23: "the broker, or something on the way, ended it: is it a port for TLS (set 'tls'), "
+    "or of something else?",
     -25: "the broker acknowledges nothing",
     -26: "another client seems to have this client_id",
     -28: "the broker said goodbye",
