@@ -185,6 +185,9 @@ def _importer(world):
     seen = {}
 
     def load(name, *rest):
+        if len(rest) == 4 and rest[3] and rest[0] is None:
+            # asyncio loads Lock, Event, ... when they are asked for, relative to itself
+            name, rest = "asyncio." + name, (None, None, True, 0)
         builtins.__import__ = _real_import
         try:
             found = _real_import(name, *rest)

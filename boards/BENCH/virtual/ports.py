@@ -90,7 +90,7 @@ def modules(world):
     found.update(system.modules_of(port))
     for module in found.values():
         _own(module)
-    found.update(_of_this_python(port))
+    found.update(_of_this_python(port, found["select"]))
     _newest[:] = [port]
     return found
 
@@ -102,7 +102,7 @@ def _own(module):
             setattr(module, name, getattr(module, name))
 
 
-def _of_this_python(port):
+def _of_this_python(port, select):
     if _IS_MICROPYTHON:
         from virtual import tasks
 
@@ -110,7 +110,7 @@ def _of_this_python(port):
     from virtual import loop
 
     found = {name: sys.modules[name] for name in sys.modules if name.split(".")[0] == "virtual"}
-    found["asyncio"], found["gc"] = loop.module_of(port), system.Gc(port)
+    found["asyncio"], found["gc"] = loop.module_of(port, select), system.Gc(port)
     found["micropython"] = system.Micropython(port)
     return found
 

@@ -94,7 +94,9 @@ def test_a_full_outbox_refuses_and_says_so():
 # --- Two Pythons, one trace ---
 
 
-@pytest.mark.parametrize("program", ["garden.py", "subscribe.py", "deep_sleep.py"])
+@pytest.mark.parametrize(
+    "program", ["garden.py", "subscribe.py", "deep_sleep.py", "with_asyncio.py"]
+)
 def test_one_scenario_gives_the_same_trace_on_both_pythons(program):
     """Byte for byte, and millisecond for millisecond."""
     found = []
@@ -107,6 +109,20 @@ def test_one_scenario_gives_the_same_trace_on_both_pythons(program):
         found.append(bench.run(program, minutes=25 if program == "deep_sleep.py" else 12)._report)
     assert found[0]["came"] and found[0]["connects"]
     assert found[0] == found[1] == found[2]
+
+
+def test_what_tasks_do_is_the_same_on_both_pythons_to_the_millisecond():
+    worlds = [bench_of(python).run("many_tasks.py", minutes=2) for python in ("c", "m", "m64")]
+    said = [world.output for world in worlds]
+    assert said[0][-1].endswith("over") and len(said[0]) > 15 and worlds[0].broker.came
+    assert said[0] == said[1] == said[2]
+    assert worlds[0]._report == worlds[1]._report == worlds[2]._report
+
+
+def test_a_name_that_micropython_lacks_is_missing_on_cpython_too(here):
+    (here / "main.py").write_text("import asyncio\nasyncio.TaskGroup()\n")
+    with pytest.raises(AssertionError, match="TaskGroup"):
+        bench_of("c", here).run("main.py", minutes=1)
 
 
 # --- Planted faults ---
