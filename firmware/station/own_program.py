@@ -20,6 +20,7 @@ _BLANK = const(-10)
 _REFUSED = const(-21)
 _PASSING = (3, 0x88, 0x89, 0x97, 0x9F)  # codes of CONNACK: unavailable, busy, quota, rate
 _LASTING = (-30, -32, -41)  # TLS_UNTRUSTED, TLS_REFUSED, WIFI_WRONG_PASSWORD
+_PAYLOADS = (bytes, bytearray, memoryview, str)  # str: the client says what to write
 _OWN = (b"data", b"state", b"answer")
 
 
@@ -50,7 +51,7 @@ class Program:
     def publish(self, topic, payload, qos=1, retain=False, length=None):
         """As publish() of the client, but raises Stuck unless the message was stored; with QoS 0,
         unless it was sent."""
-        if not isinstance(payload, (bytes, bytearray, memoryview, str)):
+        if not isinstance(payload, _PAYLOADS):
             raise TypeError("publish: payload must be bytes: write b'%d' % number, or the like")
         result = self.client.publish(topic, payload, qos, retain, length)
         if result != _OK:

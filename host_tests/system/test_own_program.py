@@ -171,3 +171,33 @@ def test_a_message_that_the_broker_does_not_take_ends_the_program(tmp_path):
         (tmp_path / "program.py").write_text(longer)
         status, said = run_there(tmp_path)
     assert status == 1 and "Stuck: messages that the broker does not take: 1." in said
+
+
+NOTHING = """
+import gc
+from board import Board
+from station.own_program import Program
+program = Program(Board(), TOPIC)
+def used(work, times):
+    gc.collect()
+    gc.disable()
+    before = gc.mem_alloc()
+    for _ in range(times):
+        work()
+    return gc.mem_alloc() - before
+def publish():
+    program.publish(TOPIC, PAYLOAD)
+publish()
+first = used(publish, 9)
+while not program.session.connects or not program.client.is_drained():
+    program.turn()
+print("took", first, used(program.poll, 50), used(program.turn, 20))
+""".replace("TOPIC", 'b"home/kitchen"').replace("PAYLOAD", 'b"21.5"')
+
+
+def test_publish_poll_and_turn_take_no_heap_while_the_connection_stands(tmp_path):
+    with Broker("mosquitto", tmp_path / "broker") as server:
+        prepare(tmp_path, broker_port=server.port)
+        (tmp_path / "program.py").write_text(NOTHING)
+        _, said = run_there(tmp_path)
+    assert "took 0 0 0" in said
