@@ -16,7 +16,7 @@ import re
 import zlib
 from typing import Any
 
-from outpost_tools.common import labels
+from outpost_tools.common import name_rules
 from outpost_tools.common.board_words import DIAGNOSTIC
 from outpost_tools.republish import units
 from outpost_tools.republish.newest import EXPIRE_S, MOST_EXPIRE_S, Board
@@ -138,7 +138,7 @@ def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | 
         expire_s = int(times[0]) if times else EXPIRE_S
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    if not labels.is_device(device) or not 0 < expire_s <= MOST_EXPIRE_S:
+    if not name_rules.is_device(device) or not 0 < expire_s <= MOST_EXPIRE_S:
         return None
     return device, components, expire_s if times else None
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from outpost_tools.common import labels, message
+from outpost_tools.common import message, name_rules
 from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.machine_clock import MachineClock, steady
@@ -122,7 +122,7 @@ class Republisher:
                 self._remember(payload)
             return
         found = self._topics.split(topic)
-        if found is None or not labels.is_device(found[0]):
+        if found is None or not name_rules.is_device(found[0]):
             return
         device, what = found
         if what == "data" and not is_retained:
