@@ -64,7 +64,7 @@ def test_a_webhook_gets_json_with_a_text_and_the_alert(tmp_path):
     with Hook() as server:
         secret(tmp_path, "token.txt", "t0ken")
         more = 'more = {topic = "home"}\ntext_key = "content"\ntoken_file = "token.txt"'
-        assert channels.send(hook(tmp_path, server, more), message([EVENT], dropped=2)) == ""
+        assert channels.send(hook(tmp_path, server, more), message([EVENT], {"kitchen": 2})) == ""
     [(path, headers, body)] = server.requests
     document = json.loads(body)
     assert path == "/secret-path?key=hidden" and headers["Authorization"] == "Bearer t0ken"
@@ -73,7 +73,7 @@ def test_a_webhook_gets_json_with_a_text_and_the_alert(tmp_path):
     assert "text" not in document and document["dropped"] == 2
     first, last = document["content"].splitlines()
     assert first.startswith("kitchen\\r\\nBcc: all@example.org\\x1b[2J: temperature 9.5 °C")
-    assert last == "2 older alerts are not sent: too many were waiting"
+    assert last == "2 older alerts of kitchen are not sent: too many were waiting"
 
 
 def test_a_webhook_of_text_gets_the_text_alone(tmp_path):
