@@ -148,8 +148,8 @@ def test_no_two_names_have_one_topic():
 
 
 def test_the_topic_of_a_board_is_the_one_that_it_always_had():
-    kept = {"kitchen": "kitchen", "garden_2": "garden_2", "pico-e6614103": "pico-e6614103",
-            "a.b": "a-b-1eef715d"}  # fmt: skip
+    kept = {one: one for one in ("kitchen", "garden_2", "pico-e6614103")}
+    kept["a.b"] = "a-b-1eef715d"
     assert {name: identity.object_id(name) for name in kept} == kept
 
 

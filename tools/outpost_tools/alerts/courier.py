@@ -1,5 +1,6 @@
 """Delivers the waiting messages of a channel: all of them in one message, retried at increasing
-intervals, and with a limit per hour, of which each board has its share. Whatever the channel does, the others do not wait for it."""
+intervals, and with a limit per hour, of which each board has its share. Whatever the channel does,
+the others do not wait for it."""
 
 from __future__ import annotations
 
@@ -78,9 +79,8 @@ class Courier:
         wait_s = max(self._again_at - self._steady(), room_in_s)
         if room_in_s > 0:
             name = self._channel.name
-            self._folded.tell(
-                f"alerts: {name}: {self._most} within an hour, or a board's share of them; the rest waits"
-            )
+            limit = f"{self._most} within an hour, or a board's share of them"
+            self._folded.tell(f"alerts: {name}: {limit}; the rest waits")
         if wait_s > 0:
             return wait_s
         try:
