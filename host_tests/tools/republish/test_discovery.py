@@ -164,8 +164,10 @@ def ids(*boards):
 
 def test_two_readings_never_have_one_unique_id():
     """A board `garden` with `2_temperature` took the entity of `garden_2`."""
-    found = ids(Board("garden_2", sensors={"temperature": "Cel", "soil_moisture": None}),
-                Board("garden", sensors={"2_temperature": "Cel", "2_soil_moisture": None}))  # fmt: skip
+    found = ids(
+        Board("garden_2", sensors={"temperature": "Cel", "soil_moisture": None}),
+        Board("garden", sensors={"2_temperature": "Cel", "2_soil_moisture": None}),
+    )
     assert len(set(found.values())) == 4
     assert found["garden_2", "temperature"] == "outpost_garden_2_temperature", "as before"
     assert found["garden", "2_temperature"] == "outpost/garden/2_temperature"

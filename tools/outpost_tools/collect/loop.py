@@ -27,6 +27,7 @@ DISK_RETRY_S = 1.0
 # At the end: how long the last acknowledgements and confirmations may wait for a broker that does
 # not read.
 DRAIN_S = 2.0
+CHECK_S = 10.0  # between two sealed segments that are read while messages come
 # A session being retired counts as empty when nothing has arrived for this long.
 RETIRE_QUIET_S = 2.0
 # This many devices get a line for sending on too many streams; the counter counts all of them.
@@ -86,6 +87,7 @@ class Collector:
         self.ending = Ending()
         self._cannot_seal = self._is_damaged = self._may_not_confirm = False
         self._told_forgotten: set[str] = set()
+        self._check_at = 0.0
         self._last_message_at = self._began_at
 
     def run(self) -> int:
@@ -173,6 +175,7 @@ class Collector:
         self._listen()
         self._seal()
         self._confirm()
+        self._check_log(is_idle=not batch)
         return True
 
     def _store(self, batch: Batch) -> bool:
@@ -325,6 +328,9 @@ class Collector:
             self._link.state(self._exchange.farewell)
         self._link.close()
         self._keep_notes()
+        while not self._log.audit.is_over and time.monotonic() < until:
+            self._log.check_one()
+        self._tell_damage()
         try:
             self._log.close()
         except OSError as error:
@@ -339,6 +345,14 @@ class Collector:
         self._notes.keep(collector_notes.TAKEN_OVER, link.takeovers.count, clock_unset=unset)
         if clock is not None:
             clock.tell(self._say, self._health, self._metrics, self._notes)
+
+    def _check_log(self, *, is_idle: bool) -> None:
+        """A segment when nothing arrived, and one now and then when messages never stop."""
+        now = time.monotonic()
+        if is_idle or now >= self._check_at:
+            self._check_at = now + CHECK_S
+            self._log.check_one()
+            self._tell_damage()
 
     def _tell_damage(self) -> None:
         for found in self._log.take_recovered():
