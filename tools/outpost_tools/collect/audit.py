@@ -8,6 +8,7 @@ file .damage-told in its folder has the names of those segments.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from outpost_tools.common import files, segments
 
 _TOLD = ".damage-told"
+_PAUSE_S = 10.0  # between two segments while messages come
 
 
 class Audit:
@@ -24,12 +26,18 @@ class Audit:
         self._file = directory / _TOLD
         self._left = deque(paths)
         self._told = self._read()
+        self._read_at = 0.0
 
     def next(self) -> list[segments.Recovered]:
         """Damage of the next segment that was not told yet. Segments may have been pruned."""
+        self._read_at = time.monotonic()
         path = self._left.popleft()
         found = _damage(path)
         return [found] if found is not None and path.name not in self._told else []
+
+    def is_due(self, *, is_idle: bool) -> bool:
+        """When nothing arrived, and now and then when messages never stop."""
+        return bool(self._left) and (is_idle or time.monotonic() >= self._read_at + _PAUSE_S)
 
     @property
     def is_over(self) -> bool:

@@ -27,7 +27,6 @@ DISK_RETRY_S = 1.0
 # At the end: how long the last acknowledgements and confirmations may wait for a broker that does
 # not read.
 DRAIN_S = 2.0
-CHECK_S = 10.0  # between two sealed segments that are read while messages come
 # A session being retired counts as empty when nothing has arrived for this long.
 RETIRE_QUIET_S = 2.0
 # This many devices get a line for sending on too many streams; the counter counts all of them.
@@ -87,7 +86,6 @@ class Collector:
         self.ending = Ending()
         self._cannot_seal = self._is_damaged = self._may_not_confirm = False
         self._told_forgotten: set[str] = set()
-        self._check_at = 0.0
         self._last_message_at = self._began_at
 
     def run(self) -> int:
@@ -347,10 +345,7 @@ class Collector:
             clock.tell(self._say, self._health, self._metrics, self._notes)
 
     def _check_log(self, *, is_idle: bool) -> None:
-        """A segment when nothing arrived, and one now and then when messages never stop."""
-        now = time.monotonic()
-        if is_idle or now >= self._check_at:
-            self._check_at = now + CHECK_S
+        if self._log.audit.is_due(is_idle=is_idle):
             self._log.check_one()
             self._tell_damage()
 

@@ -52,8 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         help="only the modules that these settings of a board need, with drivers and settings",
     )
-    options.add_credentials(parser)
-    options.add_keep_names(parser)
+    options.add_settings_source(parser)
 
 
 def run(args: argparse.Namespace) -> int:

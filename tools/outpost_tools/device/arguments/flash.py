@@ -46,8 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         help="settings to write too: see `outpost provision --help`",
     )
-    options.add_credentials(parser)
-    options.add_keep_names(parser)
+    options.add_settings_source(parser)
     options.add_held(parser)
     parser.add_argument(
         "--replace",

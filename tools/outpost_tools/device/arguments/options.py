@@ -45,8 +45,9 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
     add_timeout(parser)
 
 
-def add_keep_names(parser: argparse.ArgumentParser) -> None:
-    """--keep-names, of what takes settings."""
+def add_settings_source(parser: argparse.ArgumentParser) -> None:
+    """--credentials and --keep-names, of what takes settings."""
+    add_credentials(parser)
     parser.add_argument(
         "--keep-names",
         action="store_true",

@@ -44,8 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     options.add_board(parser, required=False)
     options.add_writing(parser)
-    options.add_credentials(parser)
-    options.add_keep_names(parser)
+    options.add_settings_source(parser)
     options.add_held(parser)
     parser.add_argument(
         "--save",
