@@ -131,7 +131,7 @@ def test_a_contact_that_was_a_number_becomes_on_or_off(tmp_path, made):
     """As an earlier version described it: a sensor with the unit "/"."""
     clock = SimpleNamespace(now=float(int(time.time())))
     board = Board("kitchen", sensors={"door": "W"})
-    old = discovery.payload(board, TOPICS).replace(b'": "W"', b'": "/"')
+    old = discovery.payload(board, TOPICS, {}).replace(b'": "W"', b'": "/"')
     assert b'"unit_of_measurement": "/"' in old
     with HomeAssistant(tmp_path / "home", made.credentials("home-assistant", "reader")) as home:
         with made.peer("republisher", role="republisher") as one:

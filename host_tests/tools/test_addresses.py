@@ -95,3 +95,30 @@ def test_a_filter_may_have_empty_levels_and_wildcards():
 
     for name in ("#", "+", "/", "+/+", "a/+/b/#", "/a", "a//b", "$SYS/#"):
         assert bridge._FILTER.match(name), name
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "collect --broker 127.0.0.1:1 --log {}",
+        "export --log {}",
+        "export --log log --days {}",
+        "pipeline run --log log --tables {}",
+        "pipeline run --log {} --tables tables",
+        "report --tables {} --out x.html",
+        "live --log {}",
+        "run {}",
+        "broker init {} --host localhost",
+        "broker list {}",
+        "republish --credentials {}",
+        "setup {}",
+    ],
+)
+@pytest.mark.parametrize("url", ["s3://bucket/log", "gs://b", "http://host/x", "abfss://c@a/x"])
+def test_a_folder_that_is_a_url_is_refused_in_words(line, url, tmp_path, monkeypatch, capsys):
+    """`s3://bucket/log` became a folder `s3:` beside the others."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(line.format(url).split()) == 2
+    said = capsys.readouterr().err
+    assert f"{url} " in said and "object storage is not supported" in said
+    assert list(tmp_path.iterdir()) == []

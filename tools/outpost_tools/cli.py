@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -62,6 +63,7 @@ GROUPS = {  # in the order of the list: name and module
 }
 SUBCOMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of a path; C:/ is a drive
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
 _EXAMPLES = """\
 a program of your own, on this machine:
@@ -156,6 +158,20 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def _refuse_urls(parsed: argparse.Namespace) -> None:
+    """One place for the paths of all subcommands: s3://bucket/log would become a folder named
+    `s3:`. Raises ToolError."""
+    for name, value in vars(parsed).items():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, Path) and _URL.match(str(one)):
+                option = f"--{name.replace('_', '-')}"
+                url = str(one).replace(":/", "://", 1)
+                raise ToolError(
+                    f"{url} ({option}): is a URL, and only files and folders of this machine can "
+                    "be used: object storage is not supported; mount it, or give a local folder"
+                )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand; see the module's docstring for the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -175,6 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     try:
+        _refuse_urls(parsed)
         status = int(parsed.func(parsed) or 0)
         sys.stdout.flush()  # here a full disk is an error in words, later a traceback
     except ToolError as error:

@@ -19,10 +19,11 @@ from alerts_rig import PASSWORD, USER, Hook, Mail, secret, toml
 from collector_process import wait_until
 from make_certificates import made_or_skip
 from outpost_tools import cli
-from outpost_tools.alerts import channels, settings
+from outpost_tools.alerts import channels, services, settings
 from outpost_tools.alerts.channels import Failed
 from outpost_tools.alerts.text import message
 from outpost_tools.common import children
+from outpost_tools.common.errors import ToolError
 
 # aiosmtpd's own, where TLS begins before it
 pytestmark = pytest.mark.filterwarnings("ignore:Requiring AUTH")
@@ -64,7 +65,7 @@ def test_a_webhook_gets_json_with_a_text_and_the_alert(tmp_path):
     with Hook() as server:
         secret(tmp_path, "token.txt", "t0ken")
         more = 'more = {topic = "home"}\ntext_key = "content"\ntoken_file = "token.txt"'
-        assert channels.send(hook(tmp_path, server, more), message([EVENT], dropped=2)) == ""
+        assert channels.send(hook(tmp_path, server, more), message([EVENT], {"kitchen": 2})) == ""
     [(path, headers, body)] = server.requests
     document = json.loads(body)
     assert path == "/secret-path?key=hidden" and headers["Authorization"] == "Bearer t0ken"
@@ -73,7 +74,7 @@ def test_a_webhook_gets_json_with_a_text_and_the_alert(tmp_path):
     assert "text" not in document and document["dropped"] == 2
     first, last = document["content"].splitlines()
     assert first.startswith("kitchen\\r\\nBcc: all@example.org\\x1b[2J: temperature 9.5 °C")
-    assert last == "2 older alerts are not sent: too many were waiting"
+    assert last == "2 older alerts of kitchen are not sent: too many were waiting"
 
 
 def test_a_webhook_of_text_gets_the_text_alone(tmp_path):
@@ -285,3 +286,56 @@ def test_the_test_tells_of_each_channel_and_ends_with_1_when_one_failed(tmp_path
         said[0].endswith(": sent") and said[2].startswith("command python") and "FAILED" in said[1]
     )
     assert [path.name for path in home.iterdir()] == ["alerts.toml"]
+
+
+# --- apprise ---
+
+
+def apprise_of(folder, server, more=""):
+    pytest.importorskip("apprise", reason="optional: pip install apprise")
+    url = f"json://127.0.0.1:{server.port}/secret-path?{more}&+key=hidden"
+    return one_channel(folder, f'[[apprise]]\nurl = "{url}"\n')
+
+
+def test_a_service_of_apprise_gets_title_and_text(tmp_path):
+    with Hook() as server:
+        made = apprise_of(tmp_path, server)
+        assert made.name == "apprise json"
+        assert channels.send(made, message([EVENT])) == ""
+    [(path, _, body)] = server.requests
+    document = json.loads(body)
+    assert path.startswith("/secret-path")
+    assert "temperature 9.5" in document["title"] and "since" in document["message"]
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("more", ["", "redirect=yes"])
+def test_apprise_follows_no_redirect_and_tells_no_secret(code, more, tmp_path, capfd):
+    """By itself it follows them, with the message."""
+    with Hook() as other, Hook() as server:
+        server.answer = lambda one: one.status(code, Location=other.url)
+        assert "redirected" in failure(apprise_of(tmp_path, server, more))
+        assert other.requests == [] and len(server.requests) == 1
+    said = "".join(capfd.readouterr())
+    assert "secret-path" not in said and "hidden" not in said
+
+
+def test_apprise_verifies_tls_whatever_its_url_says(tmp_path):
+    made = pytest.importorskip("apprise", reason="optional: pip install apprise") and (
+        one_channel(tmp_path, '[[apprise]]\nurl = "jsons://127.0.0.1:1/x?verify=no"\n')
+    )
+    assert made.service.verify_certificate is True
+
+
+@pytest.mark.parametrize("url", ["nonsense://x", "mailto://", "file:///etc/passwd", "x"])
+def test_what_apprise_does_not_know_is_refused_without_the_url(url, tmp_path):
+    pytest.importorskip("apprise", reason="optional: pip install apprise")
+    with pytest.raises(ToolError, match="apprise knows no such service") as told:
+        one_channel(tmp_path, f'[[apprise]]\nurl = "{url}?token=secret-path"\n')
+    assert "secret-path" not in str(told.value)
+
+
+def test_without_apprise_the_settings_say_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(services, "is_installed", lambda: False)
+    with pytest.raises(ToolError, match=r"needs the package apprise: .*apprise"):
+        one_channel(tmp_path, '[[apprise]]\nurl = "json://127.0.0.1/x"\n')

@@ -13,6 +13,8 @@ from outpost_tools.alerts import courier, settings, store
 from outpost_tools.alerts.channels import Failed
 from outpost_tools.alerts.courier import NEVER_S, Courier, pause_s
 from outpost_tools.alerts.ledger import BEGIN, END, MORE, Condition, Ledger, iso
+from outpost_tools.alerts.store import HOUR_S, Queue
+from outpost_tools.alerts.text import message
 from outpost_tools.common import files
 
 FRIDGE = Condition("reading", "fridge", "fridge: 9 °C, above 8 °C")
@@ -76,8 +78,8 @@ def test_of_what_nothing_is_known_nothing_ends():
 
 @pytest.fixture
 def place(tmp_path):
-    """(folder, settings, clock)"""
-    path = toml(tmp_path, 'most_per_hour = 3\n[[command]]\nrun = "cat"\n[attention]\n')
+    """(folder, settings, clock). Of the four messages an hour, a board has three at most."""
+    path = toml(tmp_path, 'most_per_hour = 4\n[[command]]\nrun = "cat"\n[attention]\n')
     return tmp_path, settings.load(path), Clock()
 
 
@@ -165,6 +167,7 @@ def test_no_more_messages_an_hour_than_asked_for_and_the_rest_comes_later(place)
     for time_s in times:
         assert len([one for one in times if time_s - 3600 < one <= time_s]) <= 3
     texts = "\n".join(one.text for one in receiver.sent).splitlines()
+    texts = [line for line in texts if not line.endswith("they wait")]
     assert sorted(line.split(" (")[0] for line in texts) == sorted(f"alert {n}" for n in range(120))
     assert len(receiver.sent) <= 9 and clock.now() - began_s == pytest.approx(14400)
 
@@ -210,7 +213,9 @@ def test_too_many_that_wait_drop_the_oldest_and_say_so(place, monkeypatch):
     begins(kept, clock, *(f"alert {n:02}" for n in range(25)))
     made.step()
     assert receiver.sent[0].title == "alert 15 (and 9 more)"
-    assert receiver.sent[0].text.endswith("15 older alerts are not sent: too many were waiting")
+    assert receiver.sent[0].text.endswith(
+        "15 older alerts of fridge are not sent: too many were waiting"
+    )
     begins(kept, clock, "alert 26")
     made.step()
     assert "older" not in receiver.sent[1].text
@@ -302,3 +307,54 @@ def test_the_file_holds_no_secret(tmp_path):
         begins(kept, Clock(), "alert")
         text = store.path_beside(path).read_text()
         assert "alert" in text and "secret-path" not in text and "hidden" not in text
+
+
+# --- Shares of the boards ---
+
+
+def event_of(board, number):
+    return {"id": f"{board}-{number}", "state": "begin", "kind": "reading", "board": board,
+            "text": f"{board}: {number}", "began": iso(NOW_S), "time": iso(NOW_S)}  # fmt: skip
+
+
+def sent_of(queue, board, count, clock, most):
+    """How many messages of a board that reports without end go out at once."""
+    sent = 0
+    for number in range(count):
+        queue.add([event_of(board, number)])
+        if queue.room_in_s(clock.now(), most) <= 0:
+            queue.delivered(queue.batch(clock.now(), most, 50), {}, clock.now())
+            sent += 1
+    return sent
+
+
+@pytest.mark.parametrize("most", [2, 3, 20, 1000])
+def test_a_board_that_uses_up_its_alerts_leaves_another_its_own(most):
+    """One loose contact let the alarm of another board wait for 3,400 s."""
+    clock, queue = Clock(), Queue()
+    sent = sent_of(queue, "loose", 2000, clock, most)
+    assert sent == most - max(1, most // 4)
+    assert queue.room_in_s(clock.now(), most) == HOUR_S
+    queue.add([event_of("kitchen", 0)])
+    assert queue.room_in_s(clock.now(), most) == 0
+    batch = queue.batch(clock.now(), most, 50)
+    assert batch[0]["board"] == "kitchen", "it has the title"
+    assert (
+        f"and {len(queue.waiting) - 50} more of loose: they wait"
+        in message(batch, queue.dropped, queue.rest(batch)).text.splitlines()
+    )
+
+
+def test_a_flood_of_one_board_drops_no_alert_of_another_and_is_told():
+    queue = Queue()
+    queue.add([event_of("kitchen", 0)])
+    queue.add([event_of("loose", number) for number in range(1100)])
+    assert [one["board"] for one in queue.waiting].count("kitchen") == 1
+    assert queue.dropped == {"loose": 601} and len(queue.waiting) == 500
+    made = message(queue.batch(NOW_S, 20, 50), queue.dropped, queue.rest([]))
+    assert "601 older alerts of loose are not sent" in made.text
+    assert made.document["dropped"] == 601
+
+
+def test_the_state_of_an_earlier_version_is_read():
+    assert Queue(dropped=3).dropped == {"": 3} and Queue(dropped=0).dropped == {}

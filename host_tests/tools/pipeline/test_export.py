@@ -21,7 +21,7 @@ import pytest
 
 from ground_truth import SEED, START_MS, WEEK_MS, Board, Log
 from outpost_tools import cli
-from outpost_tools.common import segments
+from outpost_tools.common import csv_cells, segments
 from outpost_tools.common.errors import ToolError
 
 try:
@@ -143,12 +143,15 @@ def test_all_formats_say_the_same(big, tmp_path):
 
 
 def test_any_text_survives_csv(tmp_path):
-    names = ['a "b", c', "line\nbreak", "=1+1", "größe", "x,y"]
+    names = ['a "b", c', "line\nbreak", "=1+1", "größe", "x,y", "-x", "'=1", "@SUM(A1)", "+a"]
+    names += ["\tb", "-5", "'x"]
     put(tmp_path / "log", *(pack(n, bt=T0, name=name) for n, name in enumerate(names)))
     out = tmp_path / "out.csv"
     assert cli.main(["export", "--log", str(tmp_path / "log"), "--out", str(out)]) == 0
     with out.open(newline="") as file:
-        assert [row["name"] for row in csv.DictReader(file)] == names
+        written = [row["name"] for row in csv.DictReader(file)]
+    assert [csv_cells.original(name) for name in written] == names
+    assert [name for name in written if name[0] in "=+-@\t\r"] == ["-5"], "a number runs nothing"
 
 
 def test_open_segments_are_read_and_an_unfinished_write_is_told(big, tmp_path, capfd):

@@ -60,6 +60,16 @@ def day(number: int) -> str:
     return str(FIRST + datetime.timedelta(days=number))
 
 
+def test_a_name_that_a_spreadsheet_would_run_stays_the_same_when_its_day_is_written_again(place):
+    put(place[0], taken(1, 0, name="=1+1"), taken(2, 0, name="'-x"))
+    write(place)
+    put(place[0], taken(3, 0, name="a"))
+    write(place)
+    assert [row["name"] for row in read(place)[day(0)]] == ["'=1+1", "''-x", "a"]
+    table = days._read(place[1] / f"{day(0)}.csv")
+    assert table["name"].to_pylist() == ["=1+1", "'-x", "a"]
+
+
 def test_what_a_board_sends_a_week_late_is_in_the_file_of_its_day(place):
     put(place[0], taken(1, 0), taken(9, 6))
     assert write(place) == 2

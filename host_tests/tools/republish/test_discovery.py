@@ -6,7 +6,7 @@ import json
 import pytest
 
 import ha_rules
-from outpost_tools.republish import discovery, units
+from outpost_tools.republish import discovery, identity, units
 from outpost_tools.republish.newest import Board, Value
 from outpost_tools.republish.topics import Topics
 
@@ -16,7 +16,7 @@ TOPICS = Topics("outpost")
 def described(name="kitchen", state="", **sensors):
     board = Board(name, sensors=sensors, state=state)
     topic = discovery.config_topic(discovery.PREFIX, name)
-    return topic, discovery.payload(board, TOPICS)
+    return topic, discovery.payload(board, TOPICS, {board.name: board})
 
 
 @pytest.mark.parametrize("unit", [*units.KINDS, None, "", "/", "1/min", "S/m"])
@@ -98,7 +98,7 @@ def test_a_contact_is_on_or_off_and_no_number():
 
 def platforms(board):
     """{name: platform} of what is not removed."""
-    found = json.loads(discovery.payload(board, TOPICS))["components"].values()
+    found = json.loads(discovery.payload(board, TOPICS, {board.name: board}))["components"].values()
     return {one["name"]: one["platform"] for one in found if "name" in one}
 
 
@@ -112,9 +112,9 @@ def test_a_contact_that_was_remembered_stays_one():
 def test_a_ratio_is_a_number_and_stays_one_over_a_restart():
     """A driver of the user's may have the unit "/" for 0.37 of something."""
     board = Board("kitchen", sensors={"valve": "/"})
-    discovery.payload(board, TOPICS)
+    discovery.payload(board, TOPICS, {board.name: board})
     board.sensors["valve"] = units.RATIO
-    data = discovery.payload(board, TOPICS)
+    data = discovery.payload(board, TOPICS, {board.name: board})
     assert {"platform": "binary_sensor"} in json.loads(data)["components"].values()
     ha_rules.check(discovery.config_topic(discovery.PREFIX, "kitchen"), data)
     _, components, _ = discovery.remembered(data, TOPICS)
@@ -143,7 +143,51 @@ def test_every_name_of_a_board_is_a_topic_of_home_assistants(name):
 
 def test_no_two_names_have_one_topic():
     names = ["a.b", "a-b", "a_b", "a..b", "a.-b", "a-.b", "a--b"]
-    assert len({discovery.object_id(name) for name in names}) == len(names)
+    names += [identity.object_id(name) for name in names]  # a board may be called so, too
+    assert len({identity.object_id(name) for name in set(names)}) == len(set(names))
+
+
+def test_the_topic_of_a_board_is_the_one_that_it_always_had():
+    kept = {one: one for one in ("kitchen", "garden_2", "pico-e6614103")}
+    kept["a.b"] = "a-b-1eef715d"
+    assert {name: identity.object_id(name) for name in kept} == kept
+
+
+def ids(*boards):
+    """unique_id by (board, reading), as described in this order."""
+    known = {one.name: one for one in boards}
+    for one in boards:
+        discovery.payload(one, TOPICS, known)
+    return {(one.name, name): found["unique_id"]
+            for one in boards for name, found in one.components.items()}  # fmt: skip
+
+
+def test_two_readings_never_have_one_unique_id():
+    """A board `garden` with `2_temperature` took the entity of `garden_2`."""
+    found = ids(
+        Board("garden_2", sensors={"temperature": "Cel", "soil_moisture": None}),
+        Board("garden", sensors={"2_temperature": "Cel", "2_soil_moisture": None}),
+    )
+    assert len(set(found.values())) == 4
+    assert found["garden_2", "temperature"] == "outpost_garden_2_temperature", "as before"
+    assert found["garden", "2_temperature"] == "outpost/garden/2_temperature"
+
+
+def test_what_a_board_has_it_keeps_over_a_restart_in_any_order():
+    first, second = Board("garden", sensors={"2_t": None}), Board("garden_2", sensors={"t": None})
+    found = ids(first, second)
+    assert found["garden", "2_t"] == "outpost_garden_2_t"
+    again = [Board(one.name, sensors=one.sensors, components=one.components)
+             for one in (second, first)]  # fmt: skip
+    assert ids(*again) == found
+
+
+def test_two_boards_that_an_earlier_version_gave_one_id_get_two():
+    same = {"unique_id": "outpost_garden_2_t", "platform": "sensor"}
+    first = Board("garden", sensors={"2_t": None}, components={"2_t": same})
+    second = Board("garden_2", sensors={"t": None}, components={"t": dict(same)})
+    assert ids(first, second) == {("garden", "2_t"): "outpost/garden/2_t",
+                                  ("garden_2", "t"): "outpost_garden_2_t"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["a/b", "a+b", "#", "ä", "%2F", "a:b", "\u2028"])
@@ -157,7 +201,10 @@ def test_every_name_of_a_sensor_is_a_topic(name):
 
 def test_the_version_of_the_firmware_is_the_devices():
     board = Board("b", sensors={"x": None}, values={"firmware": Value(10203.0, None, 0.0)})
-    assert json.loads(discovery.payload(board, TOPICS))["device"]["sw_version"] == "1.2.3"
+    assert (
+        json.loads(discovery.payload(board, TOPICS, {board.name: board}))["device"]["sw_version"]
+        == "1.2.3"
+    )
 
 
 def test_what_the_broker_remembers_is_read_back():

@@ -3,11 +3,13 @@
 
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from outpost_tools import cli
 from outpost_tools.broker import making
 from outpost_tools.broker.folder import Folder
 from outpost_tools.common.errors import ToolError
@@ -291,5 +293,9 @@ def test_with_the_folder_of_outpost_run_the_broker_is_its_own(made, tmp_path):
     assert made.save(one)["command"].startswith(
         f"outpost broker add {tmp_path / 'broker'} attic &&"
     )
+    one["form"]["values"]["device_id"] = "-x"
+    line = made.save(one)["command"].partition(" && ")[0]
+    assert cli.main(shlex.split(line)[1:]) == 0, "its name was taken for an option"
+    assert folder.has("board", "-x")
     path = Path(saved["saved"])
     assert not set(tomllib.loads(path.read_text())) & set(broker_part.KEYS)

@@ -1,5 +1,6 @@
-"""One attempt to send a message: by webhook, by e-mail, to a command. Messages go only to what the
-user named: no redirect is followed, no proxy is used. TLS must verify, or nothing is sent.
+"""One attempt to send a message: by webhook, by e-mail, to a command, by apprise. Messages go only
+to what the user named: no redirect is followed, no proxy is used (but see apprise below). TLS must
+verify, or nothing is sent.
 
 A failure says what failed and why, but contains no secret: neither path nor query of a URL, no
 password, and nothing that the peer answers to a password.
@@ -20,8 +21,9 @@ from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate
 
+from outpost_tools.alerts import services
 from outpost_tools.alerts.deadline import within
-from outpost_tools.alerts.recipients import Channel, Command, Email, Webhook
+from outpost_tools.alerts.recipients import Channel, Command, Email, Service, Webhook
 from outpost_tools.alerts.text import Message
 from outpost_tools.common.visible import visible
 
@@ -40,6 +42,8 @@ def send(channel: Channel, message: Message) -> str:
         return _post(channel, message)
     if isinstance(channel, Email):
         return _mail(channel, message)
+    if isinstance(channel, Service):
+        return _serve(channel, message)
     return _run(channel, message)
 
 
@@ -213,3 +217,17 @@ def _why(error: Exception, *, is_late: bool) -> str:
     if isinstance(error, http.client.HTTPException):
         return "its answer is not HTTP"
     return getattr(error, "strerror", None) or "the connection ended before an answer"
+
+
+# --- apprise ---
+
+
+def _serve(channel: Service, message: Message) -> str:
+    """Its proxies are those of the environment. It has time limits for each step only."""
+    try:
+        is_sent = services.is_sent(channel.service, message.title, message.text)
+    except Exception as error:  # of a plugin of another author: its text may hold the URL
+        raise Failed(f"{type(error).__name__} in apprise") from None
+    if not is_sent:
+        raise Failed("refused, redirected or not reached; apprise does not say which")
+    return ""

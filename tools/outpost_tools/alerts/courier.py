@@ -1,5 +1,6 @@
 """Delivers the waiting messages of a channel: all of them in one message, retried at increasing
-intervals, and with a limit per hour. Whatever the channel does, the others do not wait for it."""
+intervals, and with a limit per hour, of which each board has its share. Whatever the channel does,
+the others do not wait for it."""
 
 from __future__ import annotations
 
@@ -69,18 +70,21 @@ class Courier:
     def step(self) -> float:
         """Makes one attempt, if one is due. Returns the seconds until the next."""
         with self._store.lock:
-            batch, dropped = self._queue.waiting[:_MOST_LINES], self._queue.dropped
-            room_in_s = self._queue.room_in_s(self._clock(), self._most)
+            now_s = self._clock()
+            batch = self._queue.batch(now_s, self._most, _MOST_LINES)
+            rest, dropped = self._queue.rest(batch), dict(self._queue.dropped)
+            room_in_s = self._queue.room_in_s(now_s, self._most)
         if not batch:
             return NEVER_S
         wait_s = max(self._again_at - self._steady(), room_in_s)
         if room_in_s > 0:
             name = self._channel.name
-            self._folded.tell(f"alerts: {name}: {self._most} within an hour; the rest waits")
+            limit = f"{self._most} within an hour, or a board's share of them"
+            self._folded.tell(f"alerts: {name}: {limit}; the rest waits")
         if wait_s > 0:
             return wait_s
         try:
-            made = message(batch, dropped)
+            made = message(batch, dropped, rest)
             note = self._send(self._channel, made)
         except channels.Failed as error:
             return self._failed(str(error))
@@ -99,7 +103,9 @@ class Courier:
         self._save()
         return wait_s
 
-    def _delivered(self, batch: list[Event], dropped: int, title: str, note: str) -> None:
+    def _delivered(
+        self, batch: list[Event], dropped: dict[str, int], title: str, note: str
+    ) -> None:
         self._failures, self._again_at = 0, float("-inf")
         with self._store.lock:
             self._queue.delivered(batch, dropped, self._clock())

@@ -32,6 +32,9 @@ body = "text"                       # plain text, no JSON
 # [[command]]
 # run = ["/usr/local/bin/tell-me"]  # gets the text on stdin; retried if its exit status is not 0
 
+# A hundred other services: the table [[apprise]] with url, or url_file (mode 0600), if the package
+# apprise is installed. Its URLs: https://github.com/caronc/apprise/wiki
+
 # --- What to report ---
 
 # Everything that the live page lists as needing attention; collector, disk, and the jobs of

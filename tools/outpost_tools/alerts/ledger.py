@@ -8,7 +8,7 @@ most once a day.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -136,9 +136,3 @@ def _event(state: str, told: Told, now_s: float, text: str, one: Condition | Non
 
 def iso(time_s: float) -> str:
     return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds")
-
-
-def kept(events: Iterable[Event], most: int) -> tuple[list[Event], int]:
-    """The newest `most`, and how many were dropped."""
-    listed = list(events)
-    return listed[-most:], max(len(listed) - most, 0)

@@ -1,4 +1,5 @@
-"""Who receives alerts: the tables [[webhook]], [[email]] and [[command]] of alerts.toml."""
+"""Who receives alerts: the tables [[webhook]], [[email]], [[command]] and [[apprise]] of
+alerts.toml."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from email.headerregistry import Address
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.alerts import services
 from outpost_tools.alerts.table import Table
-from outpost_tools.common import exposure
+from outpost_tools.common import exposure, needs
 
 
 def _digest(*parts: str) -> str:
@@ -76,7 +78,23 @@ class Command:
         return "command-" + _digest(*self.words)
 
 
-Channel = Webhook | Email | Command
+@dataclass(frozen=True, slots=True)
+class Service:
+    """service: of apprise. url: holds secrets."""
+
+    url: str
+    service: Any
+
+    @property
+    def name(self) -> str:
+        return f"apprise {urllib.parse.urlsplit(self.url).scheme}"
+
+    @property
+    def key(self) -> str:
+        return "apprise-" + _digest(self.url)
+
+
+Channel = Webhook | Email | Command | Service
 
 
 def _context(table: Table) -> ssl.SSLContext:
@@ -88,12 +106,17 @@ def _context(table: Table) -> ssl.SSLContext:
         table.wrong("ca_file", f"{ca_file}: not a certificate; PEM is needed")
 
 
-def _webhook(table: Table) -> Webhook:
+def _url(table: Table) -> str:
     if table.has("url") == table.has("url_file"):
         table.wrong("url", "give url, or url_file with the URL in its first line")
     url = table.secret("url_file") if table.has("url_file") else table.text("url")
     table.text("url", None)
     assert url is not None
+    return url
+
+
+def _webhook(table: Table) -> Webhook:
+    url = _url(table)
     parts = _url_parts(table, url)
     is_tls = parts.scheme == "https"
     if table.has("ca_file") and not is_tls:
@@ -174,4 +197,15 @@ def _command(table: Table) -> Command:
     return Command((program, *words[1:]))
 
 
-READERS = {"webhook": _webhook, "email": _email, "command": _command}
+def _service(table: Table) -> Service:
+    url = _url(table)
+    if not services.is_installed():
+        table.wrong("url", f"needs the package apprise: {needs.install('apprise')}")
+    service = services.opened(url)
+    if service is None:
+        table.wrong("url", "apprise knows no such service, or a part is missing; see its wiki")
+    table.done()
+    return Service(url, service)
+
+
+READERS = {"webhook": _webhook, "email": _email, "command": _command, "apprise": _service}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outpost_tools.alerts import rules
-from outpost_tools.alerts.recipients import READERS, Channel, Webhook
+from outpost_tools.alerts.recipients import READERS, Channel, Service, Webhook
 from outpost_tools.alerts.table import Table
 from outpost_tools.common import exposure, toml_file
 from outpost_tools.common.errors import ToolError
@@ -52,14 +52,16 @@ def load(path: Path) -> Settings:
 
 def _check_whole(made: Settings, path: Path) -> None:
     if not made.channels:
-        raise ToolError(f"{path.name}: no channel: add [[webhook]], [[email]] or [[command]]")
+        raise ToolError(
+            f"{path.name}: no channel: add [[webhook]], [[email]], [[command]] or [[apprise]]"
+        )
     if not (made.readings or made.silences or made.attention):
         raise ToolError(f"{path.name}: no rule: add [attention], [[silence]] or [[reading]]")
     keys = [one.key for one in made.channels]
     for one in made.channels:
         if keys.count(one.key) > 1:
             raise ToolError(f"{path.name}: {one.name} is there twice; leave one out")
-    if any(isinstance(one, Webhook) for one in made.channels):
+    if any(isinstance(one, Webhook | Service) for one in made.channels):
         exposure.tell(exposure.to_readers(path, "alerts: the URL of a webhook is one;"))
 
 

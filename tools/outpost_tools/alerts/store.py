@@ -11,12 +11,13 @@ import fcntl
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.alerts.ledger import Event, Ledger, kept
+from outpost_tools.alerts.ledger import Event, Ledger
 from outpost_tools.common import files
 from outpost_tools.common.errors import ToolError
 
@@ -27,33 +28,92 @@ HOUR_S = 3600.0
 
 @dataclass
 class Queue:
-    """sent: times since 1970, within the last hour. trouble: of the last attempt."""
+    """sent: times since 1970, within the last hour. by_board: such times of the messages with an
+    alert of the board. dropped: how many alerts, by board. trouble: of the last attempt."""
 
     waiting: list[Event] = field(default_factory=list)
-    dropped: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
     sent: list[float] = field(default_factory=list)
+    by_board: dict[str, list[float]] = field(default_factory=dict)
     trouble: str = ""
 
-    def add(self, events: list[Event]) -> None:
-        self.waiting, dropped = kept([*self.waiting, *events], MOST_WAITING)
-        self.dropped += dropped
+    def __post_init__(self) -> None:
+        if isinstance(self.dropped, int):  # of an earlier version
+            self.dropped = {"": self.dropped} if self.dropped else {}
 
-    def delivered(self, events: list[Event], dropped: int, now_s: float) -> None:
+    def add(self, events: list[Event]) -> None:
+        """Beyond MOST_WAITING, the board with the most alerts loses its oldest."""
+        self.waiting = [*self.waiting, *events]
+        counts = Counter(map(board_of, self.waiting))
+        while len(self.waiting) > MOST_WAITING:
+            board = counts.most_common(1)[0][0]
+            place = next(n for n, one in enumerate(self.waiting) if board_of(one) == board)
+            del self.waiting[place]
+            counts[board] -= 1
+            self.dropped[board] = self.dropped.get(board, 0) + 1
+
+    def batch(self, now_s: float, most: int, lines: int) -> list[Event]:
+        """What goes into the next message: no board takes another's lines. First the boards that
+        may still send, the oldest alert first."""
+        ready = {one for one in self._boards() if self._room_of_s(one, now_s, most) <= 0}
+        ranks: Counter[str] = Counter()
+        ranked = []
+        for place, one in enumerate(self.waiting):
+            ranked.append((ranks[board_of(one)], place))
+            ranks[board_of(one)] += 1
+        chosen = [self.waiting[place] for _, place in sorted(ranked)[:lines]]
+        order = {id(one): place for place, one in enumerate(self.waiting)}
+        return sorted(chosen, key=lambda one: (board_of(one) not in ready, order[id(one)]))
+
+    def rest(self, batch: list[Event]) -> dict[str, int]:
+        """How many alerts wait beside the batch, by board."""
+        gone = {id(one) for one in batch}
+        return dict(Counter(board_of(one) for one in self.waiting if id(one) not in gone))
+
+    def delivered(self, events: list[Event], dropped: dict[str, int], now_s: float) -> None:
         """Removes them by identity, because the oldest may have been dropped meanwhile."""
         gone = {id(one) for one in events}
         self.waiting = [one for one in self.waiting if id(one) not in gone]
-        self.dropped = max(self.dropped - dropped, 0)
-        self.sent = [*self._recent(now_s), now_s]
+        left = {board: count - dropped.get(board, 0) for board, count in self.dropped.items()}
+        self.dropped = {board: count for board, count in left.items() if count > 0}
+        self.sent = [*_recent(self.sent, now_s), now_s]
+        for board in {board_of(one) for one in events}:
+            self.by_board.setdefault(board, []).append(now_s)
+        recent = {board: _recent(times, now_s) for board, times in self.by_board.items()}
+        self.by_board = {board: times for board, times in recent.items() if times}
         self.trouble = ""
 
     def room_in_s(self, now_s: float, most: int) -> float:
-        """Seconds until one more may be sent; `most` per hour."""
-        recent = self._recent(now_s)
-        return 0.0 if len(recent) < most else recent[-most] + HOUR_S - now_s
+        """Seconds until a board that has alerts waiting may send."""
+        return min((self._room_of_s(one, now_s, most) for one in self._boards()), default=0.0)
 
-    def _recent(self, now_s: float) -> list[float]:
-        # times in the future come from a clock that was set back
-        return [one for one in self.sent if 0 <= now_s - one < HOUR_S]
+    def _room_of_s(self, board: str, now_s: float, most: int) -> float:
+        """`most` messages per hour. The last quarter is only for boards that were in fewer messages
+        than that: a board with a loose contact does not use up another's alarm."""
+        share = max(1, most // 4)
+        own = _free_in_s(self.by_board.get(board, []), now_s, share)
+        common = _free_in_s(self.sent, now_s, most - share)
+        return max(_free_in_s(self.sent, now_s, most), min(own, common))
+
+    def _boards(self) -> set[str]:
+        return set(map(board_of, self.waiting))
+
+
+def board_of(event: Event) -> str:
+    return str(event.get("board", ""))
+
+
+def _recent(times: list[float], now_s: float) -> list[float]:
+    # times in the future come from a clock that was set back
+    return [one for one in times if 0 <= now_s - one < HOUR_S]
+
+
+def _free_in_s(times: list[float], now_s: float, most: int) -> float:
+    """Seconds until fewer than `most` of the times are within the last hour."""
+    recent = _recent(times, now_s)
+    if len(recent) < most:
+        return 0.0
+    return recent[-most] + HOUR_S - now_s if most else HOUR_S
 
 
 def path_beside(settings: Path) -> Path:

@@ -25,16 +25,28 @@ class Message:
     document: dict[str, Any]
 
 
-def message(events: list[Event], dropped: int = 0) -> Message:
-    """dropped: how many older ones will not be sent."""
+def message(
+    events: list[Event], dropped: dict[str, int] | None = None, rest: dict[str, int] | None = None
+) -> Message:
+    """By board, "" without one. dropped: how many older alerts will not be sent. rest: how many
+    wait for a later message."""
+    dropped, rest = dropped or {}, rest or {}
     lines = [_line(one) for one in events]
-    if dropped:
-        lines.append(f"{dropped} older alerts are not sent: too many were waiting")
+    lines += [f"and {count} more{_of(board)}: they wait" for board, count in sorted(rest.items())]
+    lines += [
+        f"{count} older alerts{_of(board)} are not sent: too many were waiting"
+        for board, count in sorted(dropped.items())
+    ]
     title = _title(events)
     text = "\n".join(lines)
     name = "|".join(f"{one['id']}{one['state']}" for one in events)
-    document = {"text": text, "title": title, "alerts": events, "dropped": dropped}
+    document = {"text": text, "title": title, "alerts": events}
+    document |= {"dropped": sum(dropped.values()), "waiting": sum(rest.values())}
     return Message(hashlib.sha256(name.encode()).hexdigest()[:20], title, text, document)
+
+
+def _of(board: str) -> str:
+    return f" of {visible(board)}" if board else ""
 
 
 def _line(one: Event) -> str:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from outpost_tools.common import name_rules
 from outpost_tools.common.command_line import is_host
 from outpost_tools.common.errors import ToolError
 
 _WORD = re.compile(r"[\x21-\x7e]*")
-_PREFIX = re.compile(r"[^+#/\0\s%]+(/[^+#/\0\s%]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def is_name(value: Any) -> bool:
 
 
 def is_prefix(value: Any) -> bool:
-    return isinstance(value, str) and bool(_PREFIX.fullmatch(value))
+    return isinstance(value, str) and name_rules.is_prefix(value)
 
 
 def _are_names(value: Any) -> bool:

@@ -25,9 +25,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from outpost_tools.broker import about as about_file
-from outpost_tools.broker import rights
 from outpost_tools.broker.about import About
-from outpost_tools.common import credentials, labels
+from outpost_tools.common import credentials, name_rules
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 
@@ -155,12 +154,8 @@ class Folder:
 
 def check_name(name: str) -> None:
     """Checks the name of a board, a collector, or a monitor. Raises ToolError."""
-    if not labels.is_device(name) or name.startswith("."):
-        raise ToolError(
-            f"{name!r} is not a valid name: use 1 to 32 of A-Z a-z 0-9 _ . -, not a full stop first"
-        )
-    if name in rights.RESERVED or name == "admin":
-        raise ToolError(f"{name!r} is reserved for the broker's own use; choose another name")
+    if fault := name_rules.member_fault(name):
+        raise ToolError(f"{name!r} {fault}")
 
 
 @contextlib.contextmanager

@@ -77,6 +77,13 @@ def check_free(folder: Folder, role: str, name: str) -> None:
         raise ToolError(f"{name!r} is already the name of a {other}; choose another name")
 
 
+def _typed(role: str, name: str) -> str:
+    """The member as options of a command; its name may begin as one of them."""
+    if role == "board":
+        return f"-- {name}" if name.startswith("-") else name
+    return f"--{role}={name}" if name.startswith("-") else f"--{role} {name}"
+
+
 def revoke(folder: Folder, role: str, name: str) -> str:
     check_name(name)
     folder.about()
@@ -84,7 +91,7 @@ def revoke(folder: Folder, role: str, name: str) -> str:
         if other := _other_role(folder, role, name):  # the broker knows users, but not their roles
             raise ToolError(
                 f"{name!r} is a {other}, not a {role}: `outpost broker revoke {folder.quoted} "
-                f"{'' if other == 'board' else f'--{other} '}{name}`"
+                f"{_typed(other, name)}`"
             )
         with _door(folder) as door:
             was_known = door.remove(role, name)

@@ -23,8 +23,6 @@ DENIED = {SEND: False, RECEIVE: False, "subscribe": False, "unsubscribe": True}
 CONTROL = "$CONTROL/dynamic-security/#"
 # For a random password of 160 bits; more rounds would only slow down reconnecting boards.
 _ROUNDS = 101
-# Topics below PREFIX/collectors/ belong to the collectors.
-RESERVED = ("collectors",)
 DISCOVERY = "homeassistant"  # Home Assistant's default prefix
 
 

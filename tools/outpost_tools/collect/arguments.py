@@ -12,7 +12,6 @@ from outpost_tools.common.command_line import (
     add_login,
     address,
     check_topic,
-    is_name,
     only_with_broker,
     positive,
 )
@@ -178,14 +177,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
-    if args.id is not None and not is_name(args.id):
+    from outpost_tools.common import name_rules
+
+    if args.id is not None and not name_rules.is_client(args.id):
         raise ToolError(f"--id {args.id!r}: {_NAME_RULE}")
     _check_security(args)
     if args.prefix is not None:
         check_topic("--prefix", args.prefix)
     if args.share == "" and args.credentials is None:
         raise ToolError("--share: name the group")
-    if args.share and not is_name(args.share):
+    if args.share and not name_rules.is_client(args.share):
         raise ToolError(f"--share {args.share!r}: {_NAME_RULE}")
 
 

@@ -47,7 +47,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpost_tools.collect.durable import Durable, News
-from outpost_tools.common import labels
+from outpost_tools.common import labels, name_rules
 
 INTERVAL_S = 0.2
 HEARTBEAT_S = 2.0
@@ -265,7 +265,7 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 
 def _news(device: str, stream: str, base: int, numbers: list[int]) -> News:
-    if not labels.is_device(device) or not labels.is_stream(stream):
+    if not name_rules.is_device(device) or not labels.is_stream(stream):
         raise ValueError("device or stream")
     for number in (base, *numbers):
         if type(number) is not int or not 0 <= number <= labels.MAX_SEQ + 1:

@@ -17,6 +17,7 @@ import os
 import time
 from pathlib import Path
 
+from outpost_tools.collect.audit import Audit
 from outpost_tools.collect.durable import Durable
 from outpost_tools.collect.state import Saved
 from outpost_tools.common import segments
@@ -110,7 +111,9 @@ class Log:
             self._sealed_through = -1
             self._writer: Writer | None = None
             self._recovered: list[segments.Recovered] = []
+            self._unread: list[Path] = []  # the snapshot has their keys
             self.durable = self._load()
+            self.audit = Audit(self.directory, self._unread)
             self._saved.save(self.durable, self.sealed_through)
         except BaseException:
             os.close(self._lock)  # a refusal must not lock others out
@@ -134,7 +137,13 @@ class Log:
     def take_recovered(self) -> list[segments.Recovered]:
         """What was found damaged, or was cut off, since the last call."""
         found, self._recovered = self._recovered, []
+        self.audit.tell(f"{one.segment.stem}.seg" for one in found if one.damage)
         return found
+
+    def check_one(self) -> None:
+        """Read a sealed segment that the start did not read, if there is one left."""
+        if not self.audit.is_over:
+            self._recovered += self.audit.next()
 
     def close(self) -> None:
         """Seal, save, unlock. Raises OSError."""
@@ -203,6 +212,8 @@ class Log:
         for path in segments.sealed_segments(self.directory):
             if segments.segment_number(path) > self._sealed_through:
                 self._add_keys(path, durable)
+            else:
+                self._unread.append(path)
         return durable
 
     def _add_keys(self, path: Path, durable: Durable) -> None:

@@ -173,6 +173,7 @@ class Collector:
         self._listen()
         self._seal()
         self._confirm()
+        self._check_log(is_idle=not batch)
         return True
 
     def _store(self, batch: Batch) -> bool:
@@ -325,6 +326,9 @@ class Collector:
             self._link.state(self._exchange.farewell)
         self._link.close()
         self._keep_notes()
+        while not self._log.audit.is_over and time.monotonic() < until:
+            self._log.check_one()
+        self._tell_damage()
         try:
             self._log.close()
         except OSError as error:
@@ -339,6 +343,11 @@ class Collector:
         self._notes.keep(collector_notes.TAKEN_OVER, link.takeovers.count, clock_unset=unset)
         if clock is not None:
             clock.tell(self._say, self._health, self._metrics, self._notes)
+
+    def _check_log(self, *, is_idle: bool) -> None:
+        if self._log.audit.is_due(is_idle=is_idle):
+            self._log.check_one()
+            self._tell_damage()
 
     def _tell_damage(self) -> None:
         for found in self._log.take_recovered():

@@ -9,3 +9,5 @@ COUNTERS = (*HEALTH_STATES, *HEALTH_COUNTS)
 WEAR = ("erases", "outbox_blocks")
 ABOUT = ("firmware", "report_s", "reset_cause", "signal", "no_memory")
 DIAGNOSTIC = frozenset((*COUNTERS, *WEAR, *ABOUT))
+COMMANDS = ("command", "commands_ignored")  # the answer to a command; commands.py
+OF_SENSORS = FAULT, FAULTS = ".fault", ".faults"  # NAME.fault of a sensor: sensor_notices.py

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,9 +25,6 @@ from outpost_tools.common.errors import ToolError
 PAGE_PORT = 8180  # of the live page
 MOST = 10**9  # seconds: as many as all that waits can wait for; bytes: of one file
 Run = Callable[[argparse.Namespace], int]
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}\Z")
-_LEVEL = r"[^+#/\0\ud800-\udfff]+"  # the last range: bytes of the command line that are not UTF-8
-_TOPIC = re.compile(rf"{_LEVEL}(/{_LEVEL})*\Z")
 
 
 def add_command(
@@ -181,11 +177,6 @@ def seconds(text: str) -> float:
 # --- Checks of arguments: each raises ToolError ---
 
 
-def is_name(text: str) -> bool:
-    """Whether it can name a collector or a group: an MQTT client identifier and a folder."""
-    return _NAME.match(text) is not None
-
-
 def is_host(text: str) -> bool:
     """Whether a resolver accepts the name or address: for "192.168.1..10" it raises no OSError."""
     try:
@@ -198,8 +189,13 @@ def is_host(text: str) -> bool:
 def check_topic(option: str, text: str) -> None:
     """Checks a topic prefix; paho or the broker would refuse anything else at each connection.
     Raises ToolError."""
-    if not _TOPIC.match(text):
-        raise ToolError(f"{option} {text!r}: a topic without '+', '#' and empty levels is needed")
+    from outpost_tools.common import name_rules
+
+    if not name_rules.is_topic(text):
+        raise ToolError(
+            f"{option} {text!r}: a topic without '+', '#' and empty levels is needed, and none of "
+            "the broker's own, such as $SYS"
+        )
 
 
 def first_line(path: Path, option: str) -> str:

@@ -51,3 +51,8 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def operand(path: Path) -> str:
+    """The path as a word of a command line that no option begins with."""
+    return f"./{path}" if str(path).startswith("-") else str(path)

@@ -1,4 +1,4 @@
-"""The message as tables: labels, limits, and valid names of devices and streams.
+"""The message as tables: labels, limits, and valid names of streams (of devices: name_rules.py).
 
 A message is a SenML pack (RFC 8428) written by the board's `telemetry` module, whose docstring
 explains each label. Every reader of messages imports this module: message.py (the exact reader, and
@@ -62,29 +62,8 @@ def scaled(value: int, exponent: int) -> float:
     return float(value * 10**exponent) if exponent >= 0 else value / 10**-exponent
 
 
-_DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,32}\Z")
 _STREAM = re.compile(r"[0-9a-f]{8}\Z")
-
-
-def is_device(name: str) -> bool:
-    return _DEVICE.match(name) is not None
 
 
 def is_stream(name: Any) -> bool:
     return isinstance(name, str) and _STREAM.match(name) is not None
-
-
-def is_base_name(name: Any) -> bool:
-    """SenML's base name as our boards send it: the device and a slash."""
-    return isinstance(name, str) and name.endswith("/") and is_device(name[:-1])
-
-
-def device_of(topic: str, base_name: Any) -> str | None:
-    """The device, if base name and topic `<prefix>/<device>/data` agree; otherwise None."""
-    return (
-        base_name[:-1] if is_base_name(base_name) and is_topic_of(topic, base_name[:-1]) else None
-    )
-
-
-def is_topic_of(topic: str, device: str) -> bool:
-    return topic.split("/")[-2:-1] == [device]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from outpost_tools.common import labels, senml, series
+from outpost_tools.common import labels, name_rules, senml, series
 from outpost_tools.common.plain_key import plain_key
 from outpost_tools.common.senml import Malformed, Reading
 
@@ -107,7 +107,7 @@ def key_of(topic: bytes, payload: bytes) -> Key | None:
 def device_in(topic: bytes) -> str | None:
     """The device in `<prefix>/<device>/data`."""
     device = b"".join(topic.split(b"/")[-2:-1]).decode("ascii", "replace")
-    return device if labels.is_device(device) else None
+    return device if name_rules.is_device(device) else None
 
 
 def key_in(device: str, payload: bytes) -> Key | None:
@@ -132,7 +132,7 @@ def exact_key_in(device: str, payload: bytes) -> Key | None:
 
 
 def _from_series(topic: str, found: series.Series, received_s: float | None) -> Message:
-    if not labels.is_topic_of(topic, found.device):
+    if not name_rules.is_topic_of(topic, found.device):
         raise Malformed(f"device {found.device!r} does not match the topic")
     readings = list(_series_readings(found))
     senml.check_times(readings, received_s)
@@ -262,12 +262,12 @@ def _header(topic: str, record: dict[str, Any], versions: tuple[int, ...]) -> Me
     if version not in versions:
         raise Malformed(f"unknown version {version}")
     base_name = record.get("bn")
-    if not labels.is_base_name(base_name):
+    if not name_rules.is_base_name(base_name):
         raise Malformed("bad label bn")
     stream, seq, held = _key(record)
     boot, uptime_s = _integer(record, "boot"), senml.number(record, "up", None)
     device = base_name[:-1]
-    if not labels.is_topic_of(topic, device):
+    if not name_rules.is_topic_of(topic, device):
         raise Malformed(f"device {device!r} does not match the topic")
     return Message(device, stream, seq, boot, held, uptime_s, version)
 

@@ -4,17 +4,16 @@ firmware/station/sensor_notices.py.
 
 from __future__ import annotations
 
+from outpost_tools.common.board_words import FAULT, OF_SENSORS
 from outpost_tools.common.firmware import sensor_faults
-
-_FAULT, _FAULTS = ".fault", ".faults"
 
 
 def is_note(name: str) -> bool:
-    return name.endswith((_FAULT, _FAULTS))
+    return name.endswith(OF_SENSORS)
 
 
 def words(name: str, value: float) -> str | None:
     """For example "soil: no answer". None: this is not a fault of a sensor, or the sensor works."""
-    if not name.endswith(_FAULT) or value not in range(1, len(sensor_faults())):
+    if not name.endswith(FAULT) or value not in range(1, len(sensor_faults())):
         return None
-    return f"{name.removesuffix(_FAULT)}: {sensor_faults()[int(value)]}"
+    return f"{name.removesuffix(FAULT)}: {sensor_faults()[int(value)]}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from outpost_tools.common import labels
+from outpost_tools.common import labels, name_rules
 from outpost_tools.common.senml import Malformed
 
 MAGIC = 0xF5
@@ -104,7 +104,7 @@ def header_of(payload: bytes) -> Header:
 
 def decode(payload: bytes) -> Series:
     """The series in a payload. Raises Malformed. The caller checks whether the device is that of
-    the topic (labels.is_topic_of), and the times against the message's arrival."""
+    the topic (name_rules.is_topic_of), and the times against the message's arrival."""
     if len(payload) > labels.MAX_PAYLOAD_BYTES:
         raise Malformed(f"oversize: {len(payload)} bytes, limit {labels.MAX_PAYLOAD_BYTES}")
     header = header_of(payload)
@@ -135,7 +135,7 @@ def _device(payload: bytes) -> str:
     if len(payload) < FIXED_BYTES or len(payload) < FIXED_BYTES + payload[30]:
         raise Malformed("series: header cut short")
     name = payload[FIXED_BYTES : FIXED_BYTES + payload[30]].decode("ascii", "replace")
-    if not labels.is_device(name):
+    if not name_rules.is_device(name):
         raise Malformed("series: bad device name")
     return name
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common import board_json, exposure, toml_file
+from outpost_tools.common import board_json, exposure, name_rules, toml_file
 from outpost_tools.common.command_line import is_host
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_module
@@ -38,6 +38,7 @@ _MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
 _LONGEST_ENDING = "/durable"
 _HIDDEN = "(hidden)"
 _NO_BROKER = ", or give --credentials, where `outpost broker` made the broker"
+_KEPT = "; for a board that has it already: outpost provision --keep-names"
 _NO_MODE = (
     "{name}: no key 'mode': using the default, \"collector\". That needs `outpost collect` at this "
     'broker; without it write mode = "broker"'
@@ -123,14 +124,21 @@ class Settings:
         ]
 
 
-def load(path: Path, kind: Kind | None = None, broker: Path | None = None) -> Settings:
+def load(
+    path: Path,
+    kind: Kind | None = None,
+    broker: Path | None = None,
+    *,
+    keep_names: bool = False,
+) -> Settings:
     """kind: None where it does not matter. broker: credentials for what the file leaves out, see
-    broker_part.py. Raises ToolError: one line with file, key and remedy."""
+    broker_part.py. keep_names: the board has its names already. Raises ToolError: one line with
+    file, key and remedy."""
     given = parsed(path)
     is_secret = any(given.get(key) for key in SECRET_KEYS)
     given, ca = broker_part.merged(given, broker, path.name)
     try:
-        settings = check(given, path.name, path.parent, kind, ca)
+        settings = check(given, path.name, path.parent, kind, ca, keep_names=keep_names)
     except ToolError as error:
         hint = _NO_BROKER if "'broker_host' is missing" in str(error) else ""
         raise ToolError(f"{error}{hint}") from None
@@ -168,7 +176,13 @@ def parsed(path: Path) -> dict[str, Any]:
 
 
 def check(
-    given: dict[str, Any], name: str, folder: Path, kind: Kind | None, ca: bytes | None = None
+    given: dict[str, Any],
+    name: str,
+    folder: Path,
+    kind: Kind | None,
+    ca: bytes | None = None,
+    *,
+    keep_names: bool = False,
 ) -> Settings:
     """name: of the file, for messages. folder: where file names begin. ca: the authority's
     certificate where no file has it. Raises ToolError."""
@@ -179,7 +193,10 @@ def check(
         raise ToolError(str(error)) from None
     says_mode = "mode" in given
     given = {**given, "mode": full["mode"]}  # on the board it is always said
-    for key, fault in _faults(full, kind, folder):
+    faults = _faults(full, kind, folder)
+    if kind is not None and not keep_names:
+        faults += _name_faults(full, folder)
+    for key, fault in faults:
         if fault:
             raise ToolError(f"{name}: key '{key}' {fault}")
     files = _files(given, name, folder, ca)
@@ -220,16 +237,28 @@ def _faults(full: dict[str, Any], kind: Kind | None, folder: Path) -> list[tuple
     if full["sensors"] is not None:
         found += [("sensors", _sensor_fault(sensor, kind, folder)) for sensor in full["sensors"]]
     if not any(fault for _, fault in found):
-        names = sensor_drivers.readings(full["sensors"] or kind.sensors, folder)
-        found.append(("sensors", sensor_drivers.double_name(names)))
+        readings = sensor_drivers.readings(full["sensors"] or kind.sensors, folder)
+        found.append(("sensors", sensor_drivers.double_name(readings)))
         faults = sensor_drivers.pin_faults(
             full["sensors"], folder, kind.pinout, deep_sleep=full["deep_sleep"]
         )
         found += [("sensors", fault) for fault in faults]
-        found += sensor_drivers.series_faults(full, names)
+        found += sensor_drivers.series_faults(full, readings)
     if kind.has_wifi:
         found += wifi_settings.faults(full)
     return found + memory_fit.faults(full, kind)
+
+
+def _name_faults(full: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
+    """Of names that a board is given now. One that was named earlier may keep them."""
+    driven = [one for one in full["sensors"] or () if isinstance(one, dict)]
+    found = [
+        ("device_id", name_rules.device_fault(full["device_id"])),
+        ("topic_prefix", name_rules.prefix_fault(full["topic_prefix"])),
+    ]
+    for reading in sensor_drivers.readings(driven, folder):
+        found.append(("sensors", name_rules.reading_fault(reading)))
+    return [(key, fault and f"{fault}{_KEPT}") for key, fault in found]
 
 
 def _character_fault(text: str) -> str:

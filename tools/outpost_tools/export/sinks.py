@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from outpost_tools.common import csv_cells
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.files import replaced
 
@@ -51,7 +52,8 @@ def sink(form: str, stream: Any, schema: pa.Schema) -> Sink:
 
 
 class _Csv:
-    """With a header; RFC 4180. A missing value is empty, an empty text is two quotes."""
+    """With a header; RFC 4180. A missing value is empty, an empty text is two quotes. No cell is a
+    spreadsheet's formula: csv_cells.py."""
 
     def __init__(self, stream: Any, schema: pa.Schema) -> None:
         texts = _with_texts(schema.empty_table()).schema
@@ -59,7 +61,7 @@ class _Csv:
         self._writer = pyarrow.csv.CSVWriter(stream, texts, write_options=options)
 
     def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(_with_texts(rows))
+        self._writer.write_table(_with_texts(_guarded(rows)))
 
     def close(self) -> None:
         self._writer.close()
@@ -102,6 +104,36 @@ class _Parquet:
         if self._count:
             self._flush()
         self._writer.close()
+
+
+def _guarded(rows: pa.Table) -> pa.Table:
+    return _each_text(rows, lambda column: pc.if_else(_runs(column), _quoted(column), column))
+
+
+def _runs(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_number = pc.match_substring_regex(column, csv_cells.NUMBER)
+    return pc.and_not(pc.match_substring_regex(column, csv_cells.RUNS), is_number)
+
+
+def _quoted(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise("'", column, "")
+
+
+def unguarded(rows: pa.Table) -> pa.Table:
+    """As it was before it was written as CSV."""
+    return _each_text(rows, _original)
+
+
+def _original(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_guarded = pc.match_substring_regex(column, csv_cells.GUARDED)
+    return pc.if_else(is_guarded, pc.utf8_slice_codeunits(column, 1), column)
+
+
+def _each_text(rows: pa.Table, change: Callable[[Any], Any]) -> pa.Table:
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type):
+            rows = rows.set_column(index, field, change(rows[field.name]))
+    return rows
 
 
 def _with_texts(rows: pa.Table) -> pa.Table:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from outpost_tools.common import csv_cells
 from outpost_tools.common import message as messages
 from outpost_tools.common.senml import Malformed, Reading
 from outpost_tools.outbox.image import Message, State
@@ -49,11 +50,13 @@ def rows_of(chosen: Iterable[Message]) -> Rows:
 
 
 def csv_text(rows: Iterable[tuple]) -> str:
-    """With a header line; RFC 4180, but with lines that end in a newline only."""
+    """With a header line; RFC 4180, but with lines that end in a newline only. No cell is a
+    spreadsheet's formula: csv_cells.py."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow(csv_cells.guarded(one) if isinstance(one, str) else one for one in row)
     return text.getvalue()
 
 

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from outpost_tools.common import arrival, labels, segments
+from outpost_tools.common import arrival, labels, name_rules, segments
 from outpost_tools.pipeline import exact, schemas
 from outpost_tools.pipeline.series_batches import SeriesReader
 
@@ -223,7 +223,7 @@ class _Reader:
             return names
         for topic, base_name, stream in set(keys) - devices.keys():
             device = (
-                labels.device_of(topic.decode("utf-8", "replace"), base_name)
+                name_rules.device_of(topic.decode("utf-8", "replace"), base_name)
                 if labels.is_stream(stream)
                 else None
             )

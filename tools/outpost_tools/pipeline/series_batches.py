@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import arrival, labels, segments, series
+from outpost_tools.common import arrival, labels, name_rules, segments, series
 from outpost_tools.pipeline import exact, schemas, series_rows
 
 _BYTES_PER_BATCH = 512 << 10  # of payload: bounds the rows of a batch; a byte can make several
@@ -71,7 +71,7 @@ class SeriesReader:
     def _matches(self, topic: bytes, device: str) -> bool:
         key = topic, device
         if key not in self._fits:
-            self._fits[key] = labels.is_topic_of(topic.decode("utf-8", "replace"), device)
+            self._fits[key] = name_rules.is_topic_of(topic.decode("utf-8", "replace"), device)
         return self._fits[key]
 
     def _batch(

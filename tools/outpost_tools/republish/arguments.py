@@ -80,12 +80,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
-    from outpost_tools.common import labels
+    from outpost_tools.common import name_rules
     from outpost_tools.republish.run import Republisher, retire
 
     link, topics = _link(args)
     if args.retire is not None:
-        if not labels.is_device(args.retire):
+        if not name_rules.is_device(args.retire):
             raise ToolError(f"--retire {args.retire}: not a board's name")
         count = retire(link, topics, args.home_assistant, args.retire, 30.0)
         print(f"{args.retire}: removed, with {count} sensors")

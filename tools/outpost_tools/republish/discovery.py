@@ -12,13 +12,12 @@ Pure. The topics are those of topics.py.
 from __future__ import annotations
 
 import json
-import re
-import zlib
+from collections.abc import Mapping
 from typing import Any
 
-from outpost_tools.common import labels
+from outpost_tools.common import name_rules
 from outpost_tools.common.board_words import DIAGNOSTIC
-from outpost_tools.republish import units
+from outpost_tools.republish import identity, units
 from outpost_tools.republish.newest import EXPIRE_S, MOST_EXPIRE_S, Board
 from outpost_tools.republish.topics import Topics
 
@@ -27,29 +26,21 @@ ORIGIN = "Outpost"
 VERSION = "firmware"  # the reading with the firmware's version, see version_text()
 _NUMBER, _BINARY = "sensor", "binary_sensor"  # platforms
 _CONTACT = "contact"
-_OBJECT_ID = re.compile(r"[A-Za-z0-9_-]+\Z")
 _STATE = "{{ 'offline' if value == 'offline' else 'online' }}"  # a board may report "asleep"
 
 
-def object_id(device: str) -> str:
-    """Home Assistant accepts no full stop in a topic. A name with one gets a checksum, so that no
-    two names have the same id."""
-    if _OBJECT_ID.match(device):
-        return device
-    return f"{device.replace('.', '-')}-{zlib.crc32(device.encode()):08x}"
-
-
 def config_topic(prefix: str, device: str) -> str:
-    return f"{prefix}/device/{object_id(device)}/config"
+    return f"{prefix}/device/{identity.object_id(device)}/config"
 
 
-def payload(board: Board, topics: Topics) -> bytes:
+def payload(board: Board, topics: Topics, boards: Mapping[str, Board]) -> bytes:
     """Describes all sensors that the board ever had: one that is missing from some messages must
-    not vanish."""
+    not vanish. boards: all of them, by name."""
     for name, unit in board.sensors.items():
         if unit == units.CONTACT and _is_ratio(board.components.get(name)):
             unit = units.RATIO
-        board.components[name] = _component(board, topics, name, unit)
+        unique_id = identity.unique_id(board, name, boards)
+        board.components[name] = _component(board, topics, name, unit, unique_id)
     for one in board.components.values():
         if "expire_after" in one:
             one["expire_after"] = board.expire_s
@@ -98,11 +89,13 @@ def _is_ratio(known: dict[str, Any] | None) -> bool:
     return bool(known) and known["platform"] == _NUMBER and "unit_of_measurement" not in known
 
 
-def _component(board: Board, topics: Topics, name: str, unit: str | None) -> dict[str, Any]:
+def _component(
+    board: Board, topics: Topics, name: str, unit: str | None, unique_id: str
+) -> dict[str, Any]:
     found: dict[str, Any] = {
         "platform": _NUMBER,
         "name": name.replace("_", " "),
-        "unique_id": f"outpost_{board.name}_{name}",
+        "unique_id": unique_id,
         "state_topic": topics.value(board.name, name),
     }
     kind = units.of(unit, name)
@@ -138,7 +131,7 @@ def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | 
         expire_s = int(times[0]) if times else EXPIRE_S
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    if not labels.is_device(device) or not 0 < expire_s <= MOST_EXPIRE_S:
+    if not name_rules.is_device(device) or not 0 < expire_s <= MOST_EXPIRE_S:
         return None
     return device, components, expire_s if times else None
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from outpost_tools.common import labels, message
+from outpost_tools.common import message, name_rules
 from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.machine_clock import MachineClock, steady
@@ -119,10 +119,10 @@ class Republisher:
         topic, payload, is_retained = arrived
         if self._ha_prefix is not None and topic.startswith(self._ha_prefix + "/"):
             if is_retained:
-                self._remember(payload)
+                self._remember(topic, payload)
             return
         found = self._topics.split(topic)
-        if found is None or not labels.is_device(found[0]):
+        if found is None or not name_rules.is_device(found[0]):
             return
         device, what = found
         if what == "data" and not is_retained:
@@ -153,7 +153,7 @@ class Republisher:
             self._told.setdefault(device, payload == ONLINE)
             self.newest.know(device, now, is_current=payload == ONLINE)
 
-    def _remember(self, payload: bytes) -> None:
+    def _remember(self, topic: str, payload: bytes) -> None:
         found = discovery.remembered(payload, self._topics)
         if found is None:
             return
@@ -162,6 +162,10 @@ class Republisher:
         if board is not None:
             board.components = components | board.components
             board.expire_s = expire_s or board.expire_s
+            if topic != discovery.config_topic(self._ha_prefix or "", device):
+                # an earlier version's: emptied before the new one, or each entity would be double
+                self._link.publish([(topic, b"")])
+                board.is_description_new = True
 
     # --- What is published ---
 
@@ -191,7 +195,7 @@ class Republisher:
             return []
         board.is_description_new = False
         topic = discovery.config_topic(self._ha_prefix, board.name)
-        return [(topic, discovery.payload(board, self._topics))]
+        return [(topic, discovery.payload(board, self._topics, self.newest.boards))]
 
     def _values(self, board: Board) -> list[Out]:
         """The values come before the availability, so that no old value is shown as new."""

@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _boards(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     """The boards' names, and the words of the command."""
-    from outpost_tools.common import labels
+    from outpost_tools.common import name_rules
 
     if args.all:
         if not args.credentials or not args.credentials.is_dir():
@@ -159,7 +159,7 @@ def _boards(args: argparse.Namespace) -> tuple[list[str], list[str]]:
     if not words:
         raise ToolError("a board and a command are needed, as `outpost send ... kitchen report`")
     for name in names:
-        if not labels.is_device(name):
+        if not name_rules.is_device(name):
             raise ToolError(f"{name!r} is not a board's name: A-Z a-z 0-9 _ . -, at most 32")
     return names, words
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common import exposure
+from outpost_tools.common import exposure, files
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import settings_rules
 from outpost_tools.device import (
@@ -162,13 +162,15 @@ class Desk:
     def _command(self, posted: dict[str, Any], path: Path) -> str:
         """The command that continues from here in a terminal."""
         words = ["outpost", "flash", "--board", str(posted["board"])]
-        words += ["--port", str(posted.get("port") or "/dev/ttyACM0"), "--settings", f"{path}"]
+        words += ["--port", str(posted.get("port") or "/dev/ttyACM0")]
+        words += ["--settings", files.operand(path)]
         if not self.home:
             return shlex.join(words)
         flash = shlex.join([*words, "--credentials", f"{self.home.path}"])
         if self.home.has(path.stem):
             return flash
-        add = shlex.join(["outpost", "broker", "add", f"{self.home.path}", path.stem])
+        name = ["--", path.stem] if path.stem.startswith("-") else [path.stem]  # no option
+        add = shlex.join(["outpost", "broker", "add", f"{self.home.path}", *name])
         return f"{add} && {flash}"
 
     # --- Work ---

@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import dataclass, field
 
-from outpost_tools.common import labels, source_tree
+from outpost_tools.common import name_rules, source_tree
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.firmware import firmware_version
 from outpost_tools.device import kinds
@@ -79,7 +79,7 @@ class Course:
         root = source_tree.repository()
         if not answer.board:
             raise ToolError(f"{self.device}: was not installed by `outpost flash`; do that once")
-        if not labels.is_device(answer.board):
+        if not name_rules.is_device(answer.board):
             raise ToolError(
                 f"{self.device}: says that it is a {answer.board!r}, which is not a board's name"
             )

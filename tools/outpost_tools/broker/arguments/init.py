@@ -107,15 +107,13 @@ def _mosquitto() -> str:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
-    from outpost_tools.broker.about import is_name, is_prefix, is_word
+    from outpost_tools.broker.about import is_name, is_word
+    from outpost_tools.common import name_rules
 
     for text in (*args.host, args.listen or "", args.user or "", args.plugin or ""):
         if not is_word(text):
             raise ToolError(f"{text!r}: printable ASCII without blanks is needed")
     if not all(map(is_name, args.host)):
         raise ToolError("--host: a name or an address is needed")
-    if args.prefix is not None and not is_prefix(args.prefix):
-        raise ToolError(
-            f"--prefix {args.prefix!r}: a topic without '+', '#', '%', blanks and empty levels is "
-            "needed"
-        )
+    if args.prefix is not None and (fault := name_rules.prefix_fault(args.prefix)):
+        raise ToolError(f"--prefix {args.prefix!r} {fault}")

@@ -52,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         help="only the modules that these settings of a board need, with drivers and settings",
     )
-    options.add_credentials(parser)
+    options.add_settings_source(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -89,7 +89,7 @@ def _write_for_a_board(args: argparse.Namespace, root: Path) -> int:
     if not args.board or not args.out or args.arch == "boards" or args.source:
         raise ToolError("--settings needs --board, --arch and --out, and takes no --source")
     kind = kinds.load(root, args.board)
-    settings = settings_file.load(args.settings, kind, args.credentials)
+    settings = settings_file.load(args.settings, kind, args.credentials, keep_names=args.keep_names)
     settings_file.tell_mode(settings, args.settings.name)
     programs = [driver.source for driver in settings.drivers.values()]
     built = payload.build(root, kind, args.arch, settings.full, programs)

@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=Path,
         help="settings to write too: see `outpost provision --help`",
     )
-    options.add_credentials(parser)
+    options.add_settings_source(parser)
     options.add_held(parser)
     parser.add_argument(
         "--replace",
@@ -85,7 +85,11 @@ def run(args: argparse.Namespace) -> int:
     kind = kinds.load(root, args.board)
     if args.credentials and not args.settings:
         raise ToolError("--credentials needs --settings: the rest of the board's settings")
-    settings = settings_file.load(args.settings, kind, args.credentials) if args.settings else None
+    settings = None
+    if args.settings:
+        settings = settings_file.load(
+            args.settings, kind, args.credentials, keep_names=args.keep_names
+        )
     if settings:
         settings_file.tell_mode(settings, args.settings.name)
     link_s = 0.0 if args.no_link else args.link_timeout

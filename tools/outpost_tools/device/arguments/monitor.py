@@ -73,12 +73,12 @@ def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
     import time
 
-    from outpost_tools.common import labels
+    from outpost_tools.common import name_rules
     from outpost_tools.device import table, watching
 
     if args.device and not args.credentials:
         raise ToolError("--device is for --credentials; --settings names its board itself")
-    if args.device is not None and not labels.is_device(args.device):
+    if args.device is not None and not name_rules.is_device(args.device):
         raise ToolError(f"--device {args.device!r}: 1 to 32 of A-Z a-z 0-9 _ . - name a board")
     until = None if args.seconds is None else time.monotonic() + args.seconds
     if args.look:

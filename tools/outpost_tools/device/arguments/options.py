@@ -45,6 +45,17 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
     add_timeout(parser)
 
 
+def add_settings_source(parser: argparse.ArgumentParser) -> None:
+    """--credentials and --keep-names, of what takes settings."""
+    add_credentials(parser)
+    parser.add_argument(
+        "--keep-names",
+        action="store_true",
+        help="the board has its device_id, topic_prefix and names of sensors already: accept them "
+        "even where new boards may no longer be named so",
+    )
+
+
 def add_held(parser: argparse.ArgumentParser) -> None:
     """--held, of what changes settings."""
     from outpost_tools.device import held

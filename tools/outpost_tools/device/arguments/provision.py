@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     options.add_board(parser, required=False)
     options.add_writing(parser)
-    options.add_credentials(parser)
+    options.add_settings_source(parser)
     options.add_held(parser)
     parser.add_argument(
         "--save",
@@ -113,11 +113,11 @@ def _settings(args: argparse.Namespace, kind, draft):
     if args.save:
         ask.check_new(args.save)
     broker = args.credentials
-    settings = (
-        settings_file.load(args.file, kind, broker) if args.file else ask.ask(kind, draft, broker)
-    )
     if args.file:
+        settings = settings_file.load(args.file, kind, broker, keep_names=args.keep_names)
         settings_file.tell_mode(settings, args.file.name)
+    else:
+        settings = ask.ask(kind, draft, broker)
     if args.save:
         ask.save(args.save, settings, broker_part.KEYS if broker else ())
         draft.forget()  # the file has them

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command, is_name
+from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.arguments import options
 
@@ -77,6 +77,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
+    from outpost_tools.common import name_rules
+
     changes = args.action in ("send", "give-up")
     if changes and args.number is None and not args.all:
         raise ToolError(f"{args.action}: say which, --number N or --all")
@@ -84,7 +86,7 @@ def _check(args: argparse.Namespace) -> None:
         raise ToolError("give-up: this discards the message permanently: confirm with --yes")
     if args.action == "export" and args.json_lines is None and args.segments is None:
         raise ToolError("export: say where to, --json-lines FILE or --segments DIR --id ID")
-    if args.segments is not None and not is_name(args.id or ""):
+    if args.segments is not None and not name_rules.is_client(args.id or ""):
         raise ToolError("--segments needs --id, a name of letters, digits, '_', '-', '.'")
     if args.action == "send" and args.live is None and args.settings is None:
         raise ToolError("send: an image cannot send: use --settings, and it is sent from here")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outpost_tools.common.command_line import add_command, is_name
+from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 from outpost_tools.outbox.arguments import options
 
@@ -106,7 +106,9 @@ def _write_readings(target: str, messages: list[Message]) -> bool:
 
 def _check(args: argparse.Namespace) -> None:
     """Raises ToolError."""
-    if args.segments is not None and not is_name(args.id or ""):
+    from outpost_tools.common import name_rules
+
+    if args.segments is not None and not name_rules.is_client(args.id or ""):
         raise ToolError(
             "--segments needs --id, a name of letters, digits, '_', '-', '.': such as --id rescue-1"
         )

@@ -1,0 +1,73 @@
+"""The names by which Home Assistant tells boards and entities apart.
+
+Law: no two boards have one object id, and no two readings one unique id. A name keeps the short
+form that it always had, unless another name has the same one. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+
+from outpost_tools.republish.newest import Board
+
+_OURS = "outpost_"
+_MAY_BE_DOTTED = re.compile(r"(.*)-([0-9a-f]{8})\Z")
+_MOST_MARKS = 8  # a dotted name with more has the long form at once
+
+
+def object_id(device: str) -> str:
+    """Home Assistant accepts no full stop in a topic. The short form of a name with one ends in a
+    checksum; the long form is longer than any name, so it is nobody else's."""
+    short = _short(device)
+    if not _has_namesake(device, short):
+        return short
+    digest = hashlib.sha256(device.encode()).hexdigest()
+    return f"{device.replace('.', '-')}-{digest}"
+
+
+def _short(device: str) -> str:
+    if "." not in device:
+        return device
+    return f"{device.replace('.', '-')}-{zlib.crc32(device.encode()):08x}"
+
+
+def _has_namesake(device: str, short: str) -> bool:
+    """Whether another name, with full stops, has the same short form."""
+    found = _MAY_BE_DOTTED.match(short)
+    if found is None:
+        return False
+    head, checksum = found[1], int(found[2], 16)
+    if head.count("-") > _MOST_MARKS:
+        return True
+    parts = head.split("-")
+    for marks in itertools.product("-.", repeat=len(parts) - 1):
+        name = "".join(map("".join, zip(parts, (*marks, ""), strict=True)))
+        if "." in marks and name != device and zlib.crc32(name.encode()) == checksum:
+            return True
+    return False
+
+
+def unique_id(board: Board, reading: str, boards: Mapping[str, Board]) -> str:
+    """`garden` with `2_temperature` and `garden_2` with `temperature` have the same short form: it
+    belongs to the one that has it already; if both do, to the longer name of a board. The long form
+    begins differently, and no board's name has a slash."""
+    short, long = f"{_OURS}{board.name}_{reading}", f"outpost/{board.name}/{reading}"
+    held = board.components.get(reading, {}).get("unique_id")
+    if held == long:
+        return long
+    others = [len(one.name) for one in _holders(short, boards) if one is not board]
+    is_ours = not others or (held == short and len(board.name) > max(others))
+    return short if is_ours else long
+
+
+def _holders(short: str, boards: Mapping[str, Board]) -> Iterator[Board]:
+    names = short.removeprefix(_OURS)
+    for place in (at for at, character in enumerate(names) if character == "_"):
+        board = boards.get(names[:place])
+        component = board.components.get(names[place + 1 :]) if board else None
+        if board and component and component.get("unique_id") == short:
+            yield board
