@@ -25,8 +25,8 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOCK = REPOSITORY / "tools" / "requirements.lock"
-EXTRAS = ("test", "dev", "export", "pipeline", "report", "broker")
-NOT_LOCKED = ("mq", "apprise")  # mq needs IBM's client, which few machines have
+EXTRAS = ("test", "dev", "export", "pipeline", "report", "broker", "apprise")
+NOT_LOCKED = ("mq",)  # needs IBM's client, which few machines have
 _RESOLVER = "uv==0.13.9"
 PYTHONS = ("3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")

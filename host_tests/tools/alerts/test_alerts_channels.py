@@ -292,7 +292,7 @@ def test_the_test_tells_of_each_channel_and_ends_with_1_when_one_failed(tmp_path
 
 
 def apprise_of(folder, server, more=""):
-    pytest.importorskip("apprise", reason="optional: pip install apprise")
+    pytest.importorskip("apprise", reason="missing: apprise; run `make setup`")
     url = f"json://127.0.0.1:{server.port}/secret-path?{more}&+key=hidden"
     return one_channel(folder, f'[[apprise]]\nurl = "{url}"\n')
 
@@ -321,7 +321,7 @@ def test_apprise_follows_no_redirect_and_tells_no_secret(code, more, tmp_path, c
 
 
 def test_apprise_verifies_tls_whatever_its_url_says(tmp_path):
-    made = pytest.importorskip("apprise", reason="optional: pip install apprise") and (
+    made = pytest.importorskip("apprise", reason="missing: apprise; run `make setup`") and (
         one_channel(tmp_path, '[[apprise]]\nurl = "jsons://127.0.0.1:1/x?verify=no"\n')
     )
     assert made.service.verify_certificate is True
@@ -329,7 +329,7 @@ def test_apprise_verifies_tls_whatever_its_url_says(tmp_path):
 
 @pytest.mark.parametrize("url", ["nonsense://x", "mailto://", "file:///etc/passwd", "x"])
 def test_what_apprise_does_not_know_is_refused_without_the_url(url, tmp_path):
-    pytest.importorskip("apprise", reason="optional: pip install apprise")
+    pytest.importorskip("apprise", reason="missing: apprise; run `make setup`")
     with pytest.raises(ToolError, match="apprise knows no such service") as told:
         one_channel(tmp_path, f'[[apprise]]\nurl = "{url}?token=secret-path"\n')
     assert "secret-path" not in str(told.value)
