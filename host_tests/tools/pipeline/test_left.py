@@ -1,0 +1,222 @@
+# cpython-only: Arrow and Delta Lake
+"""What a round of gold reads and leaves for later, without Spark: its tasks run here, one by one."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    import opened_files
+    from outpost_tools.pipeline import (
+        delta,
+        gold,
+        left,
+        parked,
+        schemas,
+        stored,
+        tables,
+        upkeep,
+        windows,
+    )
+except ImportError as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
+
+BEGIN = 1_763_683_200_000_000  # 2025-11-21
+HOUR, DAY = 3_600_000_000, 86_400_000_000
+WINDOW_S = 10.0
+GOLD = ("windows", "totals", "boots", "latency", "devices")
+
+
+class Frame:
+    """Of Spark's frames, what gold calls; Arrow tables in this process."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+
+    def mapInArrow(self, function, schema):  # noqa: N802, as Spark names it
+        batches = function(iter(self.rows.to_batches()))
+        return Frame(pa.Table.from_batches(list(batches), self._schema(schema)))
+
+    def groupBy(self, name):  # noqa: N802
+        return SimpleNamespace(applyInArrow=lambda *rest: self._applied(name, *rest))
+
+    def _applied(self, name, function, schema):
+        parts = [self._schema(schema).empty_table()]
+        for key in self.rows[name].unique():
+            part = self.rows.filter(pc.equal(self.rows[name], key))
+            parts.append(function((key,), part).cast(self._schema(schema)))
+        return Frame(pa.concat_tables(parts))
+
+    @staticmethod
+    def _schema(schema):
+        return next(one for one in (gold.packed.PACKED, gold._RESULT) if len(one) == len(schema))
+
+    def toArrow(self):  # noqa: N802
+        return self.rows
+
+
+def to_frame(items) -> Frame:
+    paths, buckets = zip(*items, strict=True)
+    return Frame(pa.table({"path": pa.array(paths), "bucket": pa.array(buckets, pa.int32())}))
+
+
+SPARK = SimpleNamespace(
+    conf=SimpleNamespace(get=lambda name: "2"),
+    sparkContext=SimpleNamespace(
+        defaultParallelism=2,
+        parallelize=lambda items, tasks: SimpleNamespace(toDF=lambda schema: to_frame(items)),
+    ),
+)
+
+
+class Boards:
+    """Readings of several boards, each with a number of its own."""
+
+    def __init__(self, tables_dir: Path) -> None:
+        tables.create(tables_dir)
+        self.place, self._seq = tables_dir, 0
+
+    def put(self, *readings: tuple[str, int]) -> None:
+        """One batch of (device, time)."""
+        rows = []
+        for device, time in readings:
+            row = {"device": device, "stream": "0000000a", "boot": 1, "seq": self._seq, "record": 0}
+            row |= {"held": 0, "name": "load", "value": self._seq / 7, "time": time}
+            rows.append(row | {"received": BEGIN + self._seq, "offset": self._seq})
+            self._seq += 1
+        table = pa.Table.from_pylist(rows, schema=schemas.READING)
+        files = tables.write_readings(self.place, table)
+        delta.commit(self.place / "readings", files)
+
+    def round(self) -> int:
+        """Returns how much is left."""
+        waiting = parked.file(self.place)
+        return waiting + gold.write(SPARK, self.place, WINDOW_S, progress=lambda text: None)
+
+
+def rows_of(place: Path, name: str) -> list[dict]:
+    return sorted(tables.read_table(place, name).to_pylist(), key=str)
+
+
+def assert_windows_are_right(place: Path) -> None:
+    readings = tables.read_table(place, "readings", schemas.READING.names)
+    expected = windows.of_rows(windows.with_start(readings, WINDOW_S)).to_pylist()
+    assert rows_of(place, "windows") == sorted(expected, key=str)
+
+
+@contextlib.contextmanager
+def limits(files: int, days: int):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored, "MOST_FILES", files)
+        patch.setattr(parked, "MOST_DAYS", days)
+        patch.setattr(tables, "_FEW_DAYS", days)
+        yield
+
+
+READINGS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=9
+)
+ROUNDS = st.lists(st.tuples(READINGS, st.booleans()), min_size=1, max_size=5)
+
+
+@settings(max_examples=int(os.environ.get("LEFT_EXAMPLES", "12")), deadline=None)
+@given(ROUNDS, st.integers(1, 3), st.integers(1, 2))
+def test_what_rounds_leave_is_done_in_the_end_as_in_one_unlimited_run(
+    tmp_path_factory, rounds, files, days
+):
+    folder = tmp_path_factory.mktemp("left")
+    bounded, plain = Boards(folder / "bounded"), Boards(folder / "plain")
+    for readings, is_compacted in rounds:
+        times = [(name, BEGIN + day * DAY + hour * HOUR) for name, day, hour in readings]
+        plain.put(*times)
+        with limits(files, days):
+            bounded.put(*times)
+            bounded.round()
+            if is_compacted:
+                upkeep.compact(bounded.place)
+    with limits(files, days):
+        count = 0
+        while bounded.round():
+            count += 1
+            assert count < 100
+    assert plain.round() == 0
+    assert_windows_are_right(bounded.place)
+    for name in GOLD:
+        assert rows_of(bounded.place, name) == rows_of(plain.place, name), name
+    silver = [tables.read_table(one.place, "readings") for one in (bounded, plain)]
+    assert sorted(map(str, silver[0].to_pylist())) == sorted(map(str, silver[1].to_pylist()))
+    assert silver[0]["day"].null_count == 0
+    shutil.rmtree(folder)
+
+
+def test_a_round_opens_a_file_once_however_many_windows_of_it_change(tmp_path):
+    boards, hours = Boards(tmp_path), range(0, 24, 3)
+    times = [BEGIN + day * DAY + hour * HOUR for day in range(12) for hour in hours]
+    for _ in range(3):
+        boards.put(*(("a", time) for time in times))
+        boards.round()
+    upkeep.compact(tmp_path)
+    boards.put(*(("a", time) for time in times))
+    with opened_files.Opened(tmp_path / "readings") as opened:
+        assert boards.round() == 0
+    # A file of the batch is read for what is new, and again for the windows that it is part of.
+    assert max(opened.files.values()) <= 2
+    assert sum(opened.files.values()) == 12 + 2 * 12
+    assert_windows_are_right(tmp_path)
+
+
+def test_a_board_that_spreads_over_years_is_bounded_and_waits_for_itself(tmp_path):
+    boards, spread = Boards(tmp_path), [("hostile", BEGIN + day * DAY) for day in range(700)]
+    boards.put(*spread, ("a", BEGIN), ("b", BEGIN + DAY))
+    assert len(list((tmp_path / "readings").glob("*/*.parquet"))) == tables._FEW_DAYS + 1
+    while boards.round():
+        pass
+    for _ in range(3):
+        boards.put(*spread)
+        with opened_files.Opened(tmp_path / "readings") as opened:
+            assert boards.round() > 0
+        assert sum(opened.files.values()) < stored.MOST_FILES + 4 * parked.MOST_DAYS
+    boards.put(("a", BEGIN), ("b", BEGIN + DAY), *spread)
+    assert boards.round() > 0
+    found = {row["device"]: row["count"] for row in rows_of(tmp_path, "windows")}
+    assert found["a"] == found["b"] == 2
+    while boards.round():
+        pass
+    assert_windows_are_right(tmp_path)
+
+
+def test_a_list_that_is_lost_rebuilds_gold(tmp_path):
+    boards = Boards(tmp_path)
+    with limits(1, 32):
+        for _ in range(2):
+            boards.put(*(("a", BEGIN + day * DAY) for day in range(4)))
+            assert boards.round() in (0, 3)
+        shutil.rmtree(tmp_path / left.FOLDER)
+        assert boards.round() == 0
+    assert_windows_are_right(tmp_path)
+
+
+def test_a_query_for_a_day_finds_readings_whose_day_has_no_file_yet(tmp_path):
+    boards = Boards(tmp_path)
+    with limits(1, 2):
+        boards.put(*(("a", BEGIN + day * DAY) for day in range(5)), ("a", BEGIN))
+        found = tables.read_table(tmp_path, "readings", ["day"])
+        assert found["day"].null_count == 3
+        for day in range(5):
+            date = pa.scalar(BEGIN + day * DAY, pa.timestamp("us")).as_py().date()
+            rows = tables.read_table(tmp_path, "readings", ["time"], day=date)
+            assert rows.num_rows == 1 + (day == 0)
+            if day == 3:
+                assert upkeep.delete_before(tmp_path, date)["readings"] == 4
+    assert tables.read_table(tmp_path, "readings").num_rows == 2
