@@ -1,5 +1,5 @@
 # cpython-only: Arrow and Delta Lake
-"""What a round of gold reads and leaves for later, without Spark: its tasks run here, one by one."""
+"""What a round of gold reads and leaves for later, without Spark: its tasks run here in turn."""
 
 import contextlib
 import os
@@ -20,6 +20,7 @@ try:
         delta,
         gold,
         left,
+        packed,
         parked,
         schemas,
         stored,
@@ -44,11 +45,11 @@ class Frame:
     def __init__(self, rows: pa.Table) -> None:
         self.rows = rows
 
-    def mapInArrow(self, function, schema):  # noqa: N802, as Spark names it
+    def mapInArrow(self, function, schema):
         batches = function(iter(self.rows.to_batches()))
         return Frame(pa.Table.from_batches(list(batches), self._schema(schema)))
 
-    def groupBy(self, name):  # noqa: N802
+    def groupBy(self, name):
         return SimpleNamespace(applyInArrow=lambda *rest: self._applied(name, *rest))
 
     def _applied(self, name, function, schema):
@@ -60,9 +61,9 @@ class Frame:
 
     @staticmethod
     def _schema(schema):
-        return next(one for one in (gold.packed.PACKED, gold._RESULT) if len(one) == len(schema))
+        return next(one for one in (packed.PACKED, gold._RESULT) if len(one) == len(schema))
 
-    def toArrow(self):  # noqa: N802
+    def toArrow(self):
         return self.rows
 
 
@@ -98,6 +99,23 @@ class Boards:
         table = pa.Table.from_pylist(rows, schema=schemas.READING)
         files = tables.write_readings(self.place, table)
         delta.commit(self.place / "readings", files)
+        self._put_states(sorted({device for device, _ in readings}))
+
+    def _put_states(self, devices: list[str]) -> None:
+        """As a batch does, so that a round sees which boards have changed."""
+        place = self.place / "streams"
+        state = {"stream": "0000000a", "ranges": [0, self._seq], "copies": self._seq}
+        state |= {"held_min": 0, "held_max": 0, "conflicts": 0}
+        rows = pa.Table.from_pylist(
+            [state | {"device": device} for device in devices], schema=schemas.STREAM
+        )
+        made = [
+            delta.write(place, part, str(bucket), "bucket")
+            for bucket, part in packed.split(rows, packed.BUCKETS)
+        ]
+        mine = {one["partition"] for one in made}
+        before = delta.files_of(delta.open_table(place))
+        delta.commit(place, made, gone=[one for one in before if one["partition"] in mine])
 
     def round(self) -> int:
         """Returns how much is left."""
@@ -177,23 +195,62 @@ def test_a_round_opens_a_file_once_however_many_windows_of_it_change(tmp_path):
 
 
 def test_a_board_that_spreads_over_years_is_bounded_and_waits_for_itself(tmp_path):
-    boards, spread = Boards(tmp_path), [("hostile", BEGIN + day * DAY) for day in range(700)]
-    boards.put(*spread, ("a", BEGIN), ("b", BEGIN + DAY))
-    assert len(list((tmp_path / "readings").glob("*/*.parquet"))) == tables._FEW_DAYS + 1
-    while boards.round():
-        pass
-    for _ in range(3):
-        boards.put(*spread)
-        with opened_files.Opened(tmp_path / "readings") as opened:
-            assert boards.round() > 0
-        assert sum(opened.files.values()) < stored.MOST_FILES + 4 * parked.MOST_DAYS
-    boards.put(("a", BEGIN), ("b", BEGIN + DAY), *spread)
-    assert boards.round() > 0
-    found = {row["device"]: row["count"] for row in rows_of(tmp_path, "windows")}
-    assert found["a"] == found["b"] == 2
-    while boards.round():
-        pass
+    boards, spread = Boards(tmp_path), [("hostile", BEGIN + day * DAY) for day in range(60)]
+    with limits(files=12, days=6):
+        boards.put(*spread, ("a", BEGIN), ("b", BEGIN + DAY))
+        assert len(list((tmp_path / "readings").glob("*/*.parquet"))) == 6 + 1
+        while boards.round():
+            pass
+        for _ in range(3):
+            boards.put(*spread)
+            with opened_files.Opened(tmp_path / "readings") as opened:
+                assert boards.round() > 0
+            # of the batch 7, to be filed 6 and 2, for windows 12
+            assert sum(opened.files.values()) <= 27
+        boards.put(("a", BEGIN), ("b", BEGIN + DAY), *spread)
+        assert boards.round() > 0
+        found = {row["device"]: row["count"] for row in rows_of(tmp_path, "windows")}
+        assert found["a"] == found["b"] == 2
+        while boards.round():
+            pass
     assert_windows_are_right(tmp_path)
+
+
+class Died(Exception):
+    pass
+
+
+def test_a_driver_that_dies_after_any_commit_loses_no_window_that_was_left(tmp_path):
+    plain, dying = Boards(tmp_path / "plain"), Boards(tmp_path / "dying")
+    times = [("a", BEGIN + day * DAY) for day in range(4)] + [("b", BEGIN)]
+    commit = delta.commit
+
+    def last(*arguments, **named):
+        commit(*arguments, **named)
+        raise Died
+
+    with limits(files=1, days=2):
+        for _ in range(3):
+            plain.put(*times)
+            dying.put(*times)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(delta, "commit", last)
+                while dies(dying):
+                    pass
+        while dying.round():
+            pass
+        while plain.round():
+            pass
+    assert_windows_are_right(dying.place)
+    for name in GOLD:
+        assert rows_of(dying.place, name) == rows_of(plain.place, name), name
+
+
+def dies(boards: Boards) -> bool:
+    try:
+        return boards.round() > 0
+    except Died:
+        return True
 
 
 def test_a_list_that_is_lost_rebuilds_gold(tmp_path):

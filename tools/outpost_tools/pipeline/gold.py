@@ -26,10 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
@@ -46,6 +44,7 @@ from outpost_tools.pipeline import (
     summaries,
     tables,
     totals,
+    window_files,
     windows,
 )
 
@@ -107,8 +106,7 @@ def _left_before(tables_dir: Path, window_s: float, step: changes.Step) -> pa.Ta
 
 def _left_after(maker: Maker, made: _Made) -> list[delta.Batch]:
     """Write the list of the windows that the step leaves, if there are or were any."""
-    parts = [pa.ipc.open_stream(one["rows"]).read_all() for one in made.of(_LEFT)[0]]
-    keys = pa.concat_tables([left.KEYS.empty_table(), *parts])
+    keys = left.unpack(one["rows"] for one in made.of(_LEFT)[0])
     known = left.read(maker.tables_dir, maker.window_s)
     if known is not None and keys.equals(known.keys):
         return []
@@ -251,73 +249,21 @@ class Maker:
 
     def _windows(self, buckets: set[int], rows: pa.Table, anew: pa.Table) -> list[dict]:
         rows, anew = (windows.with_start(part, self.window_s) for part in (rows, anew))
-        waiting = self._but_again(self._left_of(buckets))
+        files = self._of("windows", buckets)
         if self.step.is_whole:
             made = windows.of_rows(pa.concat_tables([rows, anew])).sort_by("start")
-            return [*self._written("windows", [made]), *_gone(self._of("windows", buckets))]
-        keys = pa.concat_tables([rows.select(windows.KEY), waiting])
-        files = self._windows_there(buckets, keys)
-        there = pa.concat_tables([gold_schemas.WINDOWS.empty_table(), *(one.hit for one in files)])
-        revised, later, rows = self._revised(there, rows, waiting)
-        made = windows.of_rows(pa.concat_tables([rows, anew]))
-        made = pa.concat_tables([*revised, made]).sort_by("start")
-        kept = [one.without(later) for one in files]
-        files = [one for one, part in zip(files, kept, strict=True) if part is not None]
-        found = self._written("windows", [*(part for part in kept if part is not None), made])
-        found += _gone([one.file for one in files])
-        return [*found, *_of_left(later)]
-
-    def _revised(
-        self, there: pa.Table, rows: pa.Table, waiting: pa.Table
-    ) -> tuple[list[pa.Table], pa.Table, pa.Table]:
-        """(windows that are there, as they are now; those that are left; rows of no window that is
-        there)."""
-        if not there.num_rows:
-            return [], left.KEYS.empty_table(), rows
-        is_there, has_waited = windows.is_of(rows, there), windows.is_of(there, waiting)
-        more = rows.filter(pa.array(is_there & ~windows.is_of(rows, waiting)))
-        longer, others, _ = windows.going_on(there.filter(pa.array(~has_waited)), more)
-        others = pa.concat_tables([windows.in_order(there, waiting), others])
-        found, later = [longer], left.KEYS.empty_table()
-        if others.num_rows:
-            files = stored.files_of(delta.open_table(self.tables_dir / "readings"))
-            taken, mine = stored.read(files, others, self.window_s, self.most_files)
-            found.append(windows.of_rows(mine))
-            later = others.filter(pa.array(~taken)).select(windows.KEY)
-        return found, later, rows.filter(pa.array(~is_there))
+            return [*self._written("windows", [made]), *_gone(files)]
+        reader = window_files.Reader(
+            self.tables_dir, self.window_s, self.step.again, self.most_files
+        )
+        found = reader.revised(files, rows, anew, self._but_again(self._left_of(buckets)))
+        later = [{"table": _LEFT, "gone": False, "rows": left.pack(found.later)}]
+        return [*self._written("windows", found.made), *_gone(found.gone), *later]
 
     def _left_of(self, buckets: set[int]) -> pa.Table:
         names = self.waiting["device"].unique().to_pylist()
-        mine = [name for name in names if packed.bucket(name) in buckets]
-        return self.waiting.filter(
-            pc.is_in(self.waiting["device"], value_set=pa.array(mine, pa.string()))
-        )
-
-    def _windows_there(self, buckets: set[int], keys: pa.Table) -> list[_Windows]:
-        """The files that hold windows with these keys, or of a device that is recomputed."""
-        again = pa.array(self.step.again, pa.string())
-        found = []
-        for one in self._of("windows", buckets):
-            if not self._may_hold(one, keys):
-                continue
-            rows = self._read("windows", [one], gold_schemas.WINDOWS)
-            lost = pc.is_in(rows["device"], value_set=again).to_numpy()
-            is_hit = windows.is_of(rows, keys) & ~lost
-            if (is_hit | lost).any():
-                found.append(_Windows(one, rows, is_hit, lost))
-        return found
-
-    def _may_hold(self, file: dict, keys: pa.Table) -> bool:
-        """Whether the file can hold windows with these keys; reads only its keys to find out."""
-        if self.step.again:
-            return True
-        ends = pc.min_max(keys["start"]).as_py()
-        if not keys.num_rows or file["last"] < ends["min"] or file["first"] > ends["max"]:
-            return False
-        near = (pc.field("start") >= ends["min"]) & (pc.field("start") <= ends["max"])
-        path = delta.path_in(self.tables_dir / "windows", file)
-        found = pa.parquet.read_table(path, columns=windows.KEY, filters=near, partitioning=None)
-        return bool(windows.is_of(found, keys).any())
+        mine = pa.array([one for one in names if packed.bucket(one) in buckets], pa.string())
+        return self.waiting.filter(pc.is_in(self.waiting["device"], value_set=mine))
 
     # --- totals and what follows from them ---
 
@@ -355,35 +301,6 @@ class Maker:
             for bucket, rows in packed.split(part, packed.BUCKETS)
         ]
         return [one | {"gone": False} for one in files]
-
-
-class _Windows(NamedTuple):
-    """A file of windows: its rows, which of them change, and which of them are removed."""
-
-    file: dict
-    rows: pa.Table
-    is_hit: np.ndarray
-    is_lost: np.ndarray
-
-    @property
-    def hit(self) -> pa.Table:
-        return self.rows.filter(pa.array(self.is_hit))
-
-    def without(self, later: pa.Table) -> pa.Table | None:
-        """The rows that stay; None if all do. later: keys of windows that stay for now."""
-        goes = self.is_lost.copy()
-        goes[self.is_hit] = ~windows.is_of(self.hit, later)
-        return self.rows.filter(pa.array(~goes)) if goes.any() else None
-
-
-def _of_left(keys: pa.Table) -> list[dict]:
-    """A row of _RESULT; none for no keys."""
-    if not keys.num_rows:
-        return []
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, left.KEYS) as writer:
-        writer.write_table(keys.cast(left.KEYS))
-    return [{"table": _LEFT, "gone": False, "rows": sink.getvalue().to_pybytes()}]
 
 
 def _gone(files: list[dict]) -> list[dict]:

@@ -77,11 +77,18 @@ def run(
     writer = writer.trigger(availableNow=True)
     writer.start().awaitTermination()
     consumed.prune_replay(tables_dir)
+    _refine(spark, tables_dir, window_s, progress, is_all)
+    return len(done)
+
+
+def _refine(
+    spark: SparkSession, tables_dir: Path, window_s: float, progress: Progress, is_all: bool
+) -> None:
+    """What follows the batches: a round's part of it, or all."""
     while _file_some(tables_dir, progress) and is_all:
         pass
     while gold.write(spark, tables_dir, window_s, progress=progress) and is_all:
         pass
-    return len(done)
 
 
 def _file_some(tables_dir: Path, progress: Progress) -> int:

@@ -9,6 +9,7 @@ them, so both count from the same moment.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,19 @@ def prune(tables_dir: Path, number: int) -> None:
     for path in (tables_dir / FOLDER).glob("*.parquet"):
         if path != _path(tables_dir, number):
             path.unlink()
+
+
+def pack(keys: pa.Table) -> bytes:
+    """For the way from a task to the driver."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, KEYS) as writer:
+        writer.write_table(keys.cast(KEYS))
+    return sink.getvalue().to_pybytes()
+
+
+def unpack(parts: Iterable[bytes]) -> pa.Table:
+    found = [pa.ipc.open_stream(part).read_all() for part in parts]
+    return pa.concat_tables([KEYS.empty_table(), *found])
 
 
 def _path(tables_dir: Path, number: int) -> Path:

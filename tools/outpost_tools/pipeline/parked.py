@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 
 from outpost_tools.pipeline import changes, delta, schemas, tables
 
-MOST_DAYS = 64
+MOST_DAYS = 32
 _MOST_ROWS = 500_000  # read at once
 _SMALL_ROWS = 1_000
 
