@@ -1,11 +1,11 @@
 """The readings that silver has of windows which must be recomputed.
 
-Each file is opened once a call, however many of the windows it has readings of, and a call is
-bounded: it opens at most MOST_FILES files and takes windows of at most MOST_ROWS readings. What is
-beyond waits (left.py). The devices take turns, so a board whose readings are spread over years
-waits for itself: the windows of others are taken before its second one.
+Each file is opened once a call, however many of the windows it has readings of. A call is bounded:
+it reads one hour of each device, and beyond that opens at most MOST_FILES files and takes windows
+of at most MOST_ROWS readings. The rest waits (left.py). So a board whose readings are spread over
+years waits for itself, and nobody waits for it.
 
-The unit of the plan is the part of an hour of a device that has such windows. Files are chosen by
+The unit of the plan is an hour of a device that has such windows. Files are chosen by
 Delta's statistics. Arrow and numpy only; writes nothing.
 """
 
@@ -70,7 +70,7 @@ def read(
     files: Files, wanted: pa.Table, window_s: float, most_files: int = MOST_FILES
 ) -> tuple[np.ndarray, pa.Table]:
     """(which of these windows are taken, all their readings as of with_start()). wanted: rows of
-    WINDOWS in the order of their turn; at least one is taken, with all of its hour."""
+    WINDOWS in the order of their turn; of each device, the first is taken with all of its hour."""
     units = _Units(wanted, windows.width_us(window_s))
     taken, chosen = _planned(files, units, most_files)
     mine = wanted.filter(pa.array(taken[units.of_window]))
@@ -110,7 +110,8 @@ class _Units:
         np.minimum.at(self.begin, self.of_window, starts)
         np.maximum.at(self.end, self.of_window, starts + width_us)
         self.rows = np.bincount(self.of_window, wanted["count"].to_numpy(), len(place))
-        self.order = np.lexsort((place, _turns(self.code, place)))
+        turns = _turns(self.code, place)
+        self.is_first, self.order = turns == 0, np.lexsort((place, turns))
 
     def devices_of(self, files: Files) -> tuple[np.ndarray, np.ndarray]:
         """For each file, the first code of a device that it can have, and one after the last."""
@@ -144,11 +145,12 @@ def _planned(files: Files, units: _Units, most_files: int) -> tuple[np.ndarray, 
         for unit, mine in zip(part, holds, strict=True):
             more = np.count_nonzero(mine & ~chosen)
             is_beyond = count + more > most_files or rows + units.rows[unit] > MOST_ROWS
-            if is_beyond and taken.any():
+            if is_beyond and not units.is_first[unit]:
                 continue
             taken[unit] = True
             chosen |= mine
-            count, rows = count + more, rows + units.rows[unit]
+            if not units.is_first[unit]:
+                count, rows = count + more, rows + units.rows[unit]
     return taken, chosen
 
 
