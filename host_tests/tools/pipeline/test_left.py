@@ -17,9 +17,11 @@ try:
 
     import opened_files
     from outpost_tools.pipeline import (
+        clocks,
         delta,
         gold,
         left,
+        moves,
         packed,
         parked,
         schemas,
@@ -251,6 +253,37 @@ def dies(boards: Boards) -> bool:
         return boards.round() > 0
     except Died:
         return True
+
+
+def test_a_clock_that_moves_readings_of_many_days_leaves_few_files(tmp_path):
+    """Each file was rewritten by a task of its own, which wrote another."""
+    tables.create(tmp_path)
+    place, files = tmp_path / "readings", []
+    boot = {"device": "a", "stream": "0000000a", "boot": 1}
+    for day in range(120):
+        row = boot | {"seq": day, "uptime_s": day * 86_400.0, "time": BEGIN + day * DAY}
+        row |= {"placed": True, "received": BEGIN + 130 * DAY}
+        rows = pa.Table.from_pylist([row], schema=schemas.READING)
+        files += tables.write_readings(tmp_path, rows)
+    delta.commit(place, files)
+    clock = boot | {"clock_seq": 500, "offset_us": BEGIN + HOUR, "is_first": False}
+    moved = moves.Moves(
+        pa.Table.from_pylist([clock], schema=clocks.CHANGED), moves._LOST.empty_table()
+    )
+    tasks = []
+
+    def parallelize(items, number):
+        tasks.append(number)
+        return SimpleNamespace(
+            map=lambda function: SimpleNamespace(collect=lambda: [function(one) for one in items])
+        )
+
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(parallelize=parallelize))
+    made, gone = moves.rewritten(spark, tmp_path, delta.open_table(place), moved)
+    assert (tasks, len(gone), len(made)) == ([1], 120, tables._FEW_DAYS + 1)
+    delta.commit(place, made, gone=gone)
+    times = tables.read_table(tmp_path, "readings", ["time"])["time"].cast(pa.int64())
+    assert sorted(times.to_pylist()) == [BEGIN + HOUR + day * DAY for day in range(120)]
 
 
 def test_a_list_that_is_lost_rebuilds_gold(tmp_path):
