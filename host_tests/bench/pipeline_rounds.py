@@ -13,7 +13,7 @@ files of readings gold opened (a file that is opened twice counts twice).
 
 late     the round's readings are one board's, in the middle of the existing ones
 hostile  as `next`; one board also sends 60 messages with 1,860 readings of 1,855 days, the same
-         days in each round
+         days in each round; 20 rounds warm up, after which the board has files on most of its days
 after    as `next`, after these rounds
 """
 
@@ -46,7 +46,7 @@ from outpost_tools.common import segments  # noqa: E402
 from outpost_tools.pipeline import gold, session, upkeep  # noqa: E402
 
 BOARDS, READINGS, NEW = 1000, 5, 5000
-WARM = {"next": 3, "late": 1, "hostile": 1, "after": 1}
+WARM = {"next": 3, "late": 1, "hostile": 20, "after": 1}
 HOSTILE, SPREAD = 60, 31  # messages, readings in each: a day apart
 BEGIN_S, DAY_S = 1_763_694_000, 86_400
 NAMES = ("load", "memory", "temperature", "humidity", "battery")
@@ -140,7 +140,7 @@ class Round(NamedTuple):
     opened: int
 
 
-def run_round(spark, log: Path, tables_dir: Path) -> Round:
+def run_round(spark, log: Path, tables_dir: Path, *, is_all: bool = False) -> Round:
     marks, write = [cpu_s()], gold.write
     opened = opened_files.Opened(tables_dir / "readings")
 
@@ -154,7 +154,7 @@ def run_round(spark, log: Path, tables_dir: Path) -> Round:
     peak = Peak()
     peak.start()
     try:
-        patient_job.run(spark, log, tables_dir)
+        patient_job.run(spark, log, tables_dir, is_all=is_all)
     finally:
         gold.write = write
     end_s = cpu_s()
@@ -165,7 +165,7 @@ def run_round(spark, log: Path, tables_dir: Path) -> Round:
 def fill(folder: Path, rows: int, days: int) -> None:
     Fleet(folder / "log", rows // READINGS, days).send(rows // READINGS)
     spark = session.start("local[2]", folder / "tables" / "spark.log")
-    first = run_round(spark, folder / "log", folder / "tables")
+    first = run_round(spark, folder / "log", folder / "tables", is_all=True)
     upkeep.compact(folder / "tables")
     session.stop(spark)
     print(f"{rows:,} readings, {days} days, at once: silver {first.silver:.1f} CPU s, gold "
