@@ -227,17 +227,23 @@ class Died(Exception):
     pass
 
 
-def test_a_driver_that_dies_after_any_commit_loses_no_window_that_was_left(tmp_path):
+def test_a_driver_that_dies_at_any_commit_loses_no_window_that_was_left(tmp_path):
     plain, dying = Boards(tmp_path / "plain"), Boards(tmp_path / "dying")
     times = [("a", BEGIN + day * DAY) for day in range(4)] + [("b", BEGIN)]
     commit = delta.commit
 
-    def last(*arguments, **named):
-        commit(*arguments, **named)
+    died_before = set()
+
+    def last(place, *arguments, **named):
+        if place.name == "windows" and not died_before:  # its list is written already
+            died_before.add(place)
+            raise Died
+        commit(place, *arguments, **named)
         raise Died
 
     with limits(files=1, days=2):
         for _ in range(3):
+            died_before.clear()
             plain.put(*times)
             dying.put(*times)
             with pytest.MonkeyPatch.context() as patch:
