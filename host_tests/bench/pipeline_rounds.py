@@ -8,8 +8,13 @@ For each size, tables are filled with that many readings of 1,000 boards over th
 compacted as a timer would do. Then rounds follow in one Spark session, each with the next 5,000
 readings of all boards. Three rounds warm up, because the JVM still compiles what it has just
 loaded. Prints the median of the others, with the lowest and the highest: CPU seconds of driver, JVM
-and Python workers together for silver and for gold, and the driver's resident memory. `late`: the
-round's readings are one board's, in the middle of the existing ones; one round warms up.
+and Python workers together for silver and for gold, the peak memory of all of them, and how many
+files of readings gold opened (a file that is opened twice counts twice).
+
+late     the round's readings are one board's, in the middle of the existing ones
+hostile  as `next`; one board also sends 60 messages with 1,860 readings of 1,855 days, the same
+         days in each round; 20 rounds warm up, after which the board has files on most of its days
+after    as `next`, after these rounds
 """
 
 from __future__ import annotations
@@ -21,7 +26,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
+from typing import NamedTuple
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -32,13 +39,15 @@ sys.path.extend(paths.ALL)
 
 import psutil  # noqa: E402
 
+import opened_files  # noqa: E402
 import patient_job  # noqa: E402
 import process_tree  # noqa: E402
 from outpost_tools.common import segments  # noqa: E402
 from outpost_tools.pipeline import gold, session, upkeep  # noqa: E402
 
 BOARDS, READINGS, NEW = 1000, 5, 5000
-WARM = {"next": 3, "late": 1}
+WARM = {"next": 3, "late": 1, "hostile": 20, "after": 1}
+HOSTILE, SPREAD = 60, 31  # messages, readings in each: a day apart
 BEGIN_S, DAY_S = 1_763_694_000, 86_400
 NAMES = ("load", "memory", "temperature", "humidity", "battery")
 
@@ -57,6 +66,7 @@ class Fleet:
         self._writer = segments.SegmentWriter(log / "collector-1")
         self._step_s = days * DAY_S * 0.7 / max(1, messages / BOARDS)
         self._sent = sent
+        self._hostile_s = 0
 
     def send(self, messages: int) -> None:
         for _ in range(messages):
@@ -72,12 +82,24 @@ class Fleet:
             self._frame(f"late-{number}", f"{number:08x}", seq, middle_s + seq)
         self._writer.seal()
 
+    def send_hostile(self, number: int) -> None:
+        """Send one board's readings of almost all days that an arrival allows (labels.py)."""
+        self._hostile_s = self._hostile_s or self._time_s(self._sent // BOARDS) - 1824 * DAY_S
+        for place in range(HOSTILE):
+            seq, time_s = number * HOSTILE + place, self._hostile_s + place * 2_670_000
+            head = f'"bn":"hostile/","ver":1,"sid":"ffffffff","seq":{seq},"held":{seq},"boot":1'
+            days = [f'"n":"load","t":{day * DAY_S},"v":{day}' for day in range(SPREAD)]
+            body = "},{".join([f'{head},"bt":{time_s},{days[0]}', *days[1:]])
+            self._append("hostile", f"[{{{body}}}]".encode())
+
     def _time_s(self, turn: int) -> int:
         return BEGIN_S + round(turn * self._step_s)
 
     def _frame(self, board: str, stream: str, seq: int, time_s: int) -> None:
+        self._append(board, payload(board, stream, seq, time_s))
+
+    def _append(self, board: str, data: bytes) -> None:
         now_ms = (self._time_s(self._sent // BOARDS) + 1) * 1000
-        data = payload(board, stream, seq, time_s)
         frame = segments.encode_frame(now_ms, f"outpost/{board}/data".encode(), data)
         self._writer.append(frame)
 
@@ -88,30 +110,66 @@ def cpu_s() -> float:
     return sum(process_tree.roles(os.getpid()).values())
 
 
-def round_s(spark, log: Path, tables_dir: Path) -> tuple[float, float]:
-    """Returns (silver's, gold's) CPU seconds."""
+class Peak(threading.Thread):
+    """The peak memory of this process and its descendants, in MiB."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._ended = threading.Event()
+        self.mib = 0
+
+    def run(self) -> None:
+        me = psutil.Process()
+        while not self._ended.wait(0.3):
+            size = process_tree.pss_bytes([me, *me.children(recursive=True)])
+            self.mib = max(self.mib, size >> 20)
+
+    def stop(self) -> int:
+        self._ended.set()
+        self.join()
+        return self.mib
+
+
+class Round(NamedTuple):
+    """CPU seconds, the peak of the memory in MiB, files of silver that gold opened."""
+
+    silver: float
+    gold: float
+    both: float
+    mib: int
+    opened: int
+
+
+def run_round(spark, log: Path, tables_dir: Path, *, is_all: bool = False) -> Round:
     marks, write = [cpu_s()], gold.write
+    opened = opened_files.Opened(tables_dir / "readings")
 
     def measured(*arguments, **named) -> None:
         marks.append(cpu_s())
-        write(*arguments, **named)
+        with opened_files.Opened(tables_dir / "readings") as found:
+            write(*arguments, **named)
+        opened.files.update(found.files)
 
     gold.write = measured
+    peak = Peak()
+    peak.start()
     try:
-        patient_job.run(spark, log, tables_dir)
+        patient_job.run(spark, log, tables_dir, is_all=is_all)
     finally:
         gold.write = write
-    return marks[1] - marks[0], cpu_s() - marks[1]
+    end_s = cpu_s()
+    mib, count = peak.stop(), sum(opened.files.values())
+    return Round(marks[1] - marks[0], end_s - marks[1], end_s - marks[0], mib, count)
 
 
 def fill(folder: Path, rows: int, days: int) -> None:
     Fleet(folder / "log", rows // READINGS, days).send(rows // READINGS)
     spark = session.start("local[2]", folder / "tables" / "spark.log")
-    first = round_s(spark, folder / "log", folder / "tables")
+    first = run_round(spark, folder / "log", folder / "tables", is_all=True)
     upkeep.compact(folder / "tables")
     session.stop(spark)
-    print(f"{rows:,} readings, {days} days, at once: silver {first[0]:.1f} CPU s, gold "
-          f"{first[1]:.1f}", flush=True)  # fmt: skip
+    print(f"{rows:,} readings, {days} days, at once: silver {first.silver:.1f} CPU s, gold "
+          f"{first.gold:.1f}", flush=True)  # fmt: skip
     (folder / "filled").touch()
 
 
@@ -124,21 +182,30 @@ def measure(folder: Path, rows: int, days: int, rounds: int) -> None:
         for kind, warm in WARM.items():
             found = []
             for number in range(warm + rounds):
-                if kind == "next":
-                    fleet.send(NEW // READINGS)
-                else:
-                    fleet.send_late(number, NEW // READINGS)
-                found.append(round_s(spark, log, tables_dir))
-            silver, golden = map(_spread, zip(*found[warm:], strict=True))
-            memory = psutil.Process().memory_info().rss >> 20
-            print(f"{kind:>6}: CPU s of silver {silver}, of gold {golden}; "
-                  f"driver {memory} MiB; load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
+                send(fleet, kind, number)
+                found.append(run_round(spark, log, tables_dir))
+            silver, golden, both, mib, opened = map(_spread, zip(*found[warm:], strict=True))
+            print(f"{kind:>8}: CPU s of silver {silver}, of gold {golden}, of both {both}; "
+                  f"peak MiB {mib}; files opened {opened}; load {os.getloadavg()[0]:.1f}",
+                  flush=True)  # fmt: skip
     finally:
         spark.stop()
 
 
+def send(fleet: Fleet, kind: str, number: int) -> None:
+    if kind == "hostile":
+        fleet.send_hostile(number)
+    if kind == "late":
+        fleet.send_late(number, NEW // READINGS)
+    else:
+        fleet.send(NEW // READINGS)
+
+
 def _spread(values: tuple[float, ...]) -> str:
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+    digits = 2 if isinstance(values[0], float) else 0
+    ends = (statistics.median(values), min(values), max(values))
+    middle, low, high = (f"{value:,.{digits}f}" for value in ends)
+    return f"{middle} ({low} to {high})"
 
 
 def main() -> None:

@@ -96,6 +96,22 @@ def test_gold_places_by_the_rule_of_the_tables(spark, tmp_path):
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
 
 
+@pytest.mark.long
+def test_days_with_few_readings_are_filed_by_later_rounds(spark, tmp_path):
+    """93 days: a batch gives 32 of them a file, each round 32 more."""
+    log, tables_dir, said = tmp_path / "log", tmp_path / "tables", []
+    month = [{"n": "a", "v": 1, "t": 86_400 * n} for n in range(31)]
+    spread = [message(n, 7, bt=T0 - 86_400 * 31 * (n + 1), records=month) for n in range(3)]
+    put(log, *spread)
+    patient_job.run(spark, log, tables_dir, progress=said.append)
+    assert any(one.startswith("29 readings, of days with few") for one in said)
+    assert len(days_of(tables_dir) - {None}) == 64
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+    patient_job.run(spark, log, tables_dir, is_all=True)
+    assert len(days_of(tables_dir)) == 93 and None not in days_of(tables_dir)
+    assert windows_of(tables_dir) == recomputed_windows(tables_dir)
+
+
 def windows_by_key(rows) -> dict:
     return {
         (row["device"], row["name"], row["unit"], row["start"]): [

@@ -281,7 +281,7 @@ def files_of(table: DeltaTable, condition: str | None = None, *, ends_of: str = 
     columns = {"path": found["path"], "size": found["size_bytes"], "rows": found["num_records"]}
     if by:
         columns["partition"] = found[f"partition.{by[0]}"].cast(pa.string())
-    if ends_of and found.num_rows:
+    if ends_of and f"min.{ends_of}" in found.column_names:
         columns |= {"first": found[f"min.{ends_of}"], "last": found[f"max.{ends_of}"]}
     same = {"table": place_of(table).name, "partition": None, "stats": None}
     files = [same | one for one in pa.table(columns).to_pylist()]

@@ -5,8 +5,10 @@ and files in which readings have moved. Spark brings the new readings of a bucke
 together, as it does for silver (packed.py), and an Arrow function recomputes the bucket's tables
 where they change:
 
-- A new window is computed from the new readings. An existing one is recomputed from all its
-  readings, which are read from silver by device and time.
+- A new window is computed from the new readings. An existing one continues, if they are later than
+  all it has. Otherwise it is recomputed from all its readings in silver. A round reads a limited
+  number of silver's files for that, each once (stored.py), and leaves the other windows for later
+  rounds (left.py).
 - `totals` is added to (totals.py). The small tables of the bucket follow from it and from the state
   of its streams (summaries.py).
 - A device whose readings changed in another way than getting their first time (a clock that
@@ -24,10 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
@@ -37,41 +37,47 @@ from outpost_tools.pipeline import (
     clocks,
     delta,
     gold_schemas,
+    left,
     packed,
     schemas,
+    stored,
     summaries,
     tables,
     totals,
+    window_files,
     windows,
 )
 
 ORDER = ("windows", "totals", "boots", "latency", "gaps", "devices")
 _NEEDED = list(dict.fromkeys([*windows.NEEDED, *totals.NEEDED]))
 _READ = pa.schema([schemas.READING.field(name) for name in _NEEDED])
-_RESULT = pa.schema([*delta.FILES, ("gone", pa.bool_())])
-_HOUR_US = 3_600_000_000
+_LEFT = ".left"  # the name under which a task returns the windows that it leaves, in `rows`
+_RESULT = pa.schema([*delta.FILES, ("gone", pa.bool_()), ("rows", pa.binary())])
 Progress = Callable[[str], None]
 
 
-def write(spark: SparkSession, tables_dir: Path, window_s: float, *, progress: Progress) -> None:
-    """Compute gold from silver and state as they are now, for this length of window."""
-    for left in reversed(range(delta.TRIES)):
+def write(spark: SparkSession, tables_dir: Path, window_s: float, *, progress: Progress) -> int:
+    """Compute gold from silver and state as they are now, for this length of window. Returns the
+    number of windows that are left for the next call."""
+    for tries in reversed(range(delta.TRIES)):
         try:
-            _write(spark, tables_dir, window_s, progress)
-            return
+            return _write(spark, tables_dir, window_s, progress)
         except CommitFailedError:  # a compaction committed meanwhile
-            if not left:
+            if not tries:
                 raise
+    raise AssertionError("unreachable")
 
 
-def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Progress) -> None:
+def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Progress) -> int:
     names = tuple(f"{window_s:g} s of {name}" for name in ("readings", "streams"))
     now = tuple(tables.version(tables_dir, name) for name in ("readings", "streams"))
-    since = delta.committed(tables_dir / "totals", names[0])
+    before = left.read(tables_dir, window_s)
+    since = -1 if before is None else delta.committed(tables_dir / "totals", names[0])
     since_state = delta.committed(tables_dir / ORDER[-1], names[1])
-    if (since, since_state) == now:
+    is_new = (since, since_state) != now
+    if before is not None and not is_new and not before.keys.num_rows:
         progress("no new segments; tables unchanged")
-        return
+        return 0
     progress("computing windows, gaps, latency, devices and boots")
     steps = changes.of_silver(tables_dir / "readings", since)
     states = delta.changed(tables_dir / "streams", since_state)
@@ -79,14 +85,45 @@ def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Pro
         is_last = step is steps[-1]
         reached = [delta.Batch(names[0], step.version)] if step.version >= 0 else []
         reached += [delta.Batch(names[1], now[1])] if is_last else []
-        visited = _visited(step, states if is_last else set())
-        made = _made(spark, tables_dir, Maker(tables_dir, window_s, step), visited)
-        # A rebuild in several steps commits no table before all of them are done.
-        is_apart = steps[0].is_whole and len(steps) > 1
+        maker = Maker(tables_dir, window_s, step, waiting=_left_before(tables_dir, window_s, step))
+        made = _made(spark, tables_dir, maker, _visited(step, states if is_last else set()))
+        # A rebuild in several steps commits no table before all of them are done; one because a
+        # list was lost finds its version in every table.
+        is_apart = before is None or (steps[0].is_whole and len(steps) > 1)
         for name, table in made.before.items():
-            if is_apart or not _has(tables_dir / name, reached):
+            is_due = name == "windows" and not is_new  # what was left
+            if is_due or is_apart or not _has(tables_dir / name, reached):
                 new, gone = made.of(name)
-                delta.commit(tables_dir / name, new, *reached, gone=gone, of=table)
+                batches = [*reached, *_left_after(maker, made)] if name == "windows" else reached
+                delta.commit(tables_dir / name, new, *batches, gone=gone, of=table)
+    return _told(left.read(tables_dir, window_s), tables_dir, progress)
+
+
+def _left_before(tables_dir: Path, window_s: float, step: changes.Step) -> pa.Table:
+    found = None if step.is_whole else left.read(tables_dir, window_s)
+    return left.KEYS.empty_table() if found is None else found.keys
+
+
+def _left_after(maker: Maker, made: _Made) -> list[delta.Batch]:
+    """Write the list of the windows that the step leaves, if there are or were any."""
+    keys = left.unpack(one["rows"] for one in made.of(_LEFT)[0])
+    known = left.read(maker.tables_dir, maker.window_s)
+    if known is not None and keys.equals(known.keys):
+        return []
+    return [left.write(maker.tables_dir, maker.window_s, keys)]
+
+
+def _told(now: left.Left | None, tables_dir: Path, progress: Progress) -> int:
+    if now is None:
+        return 0
+    left.prune(tables_dir, now.number)
+    if now.keys.num_rows:
+        boards = pc.count_distinct(now.keys["device"]).as_py()
+        progress(
+            f"{now.keys.num_rows:,} windows of {boards} boards are left for the next round: a "
+            f"round opens at most {stored.MOST_FILES} files of readings in each of its parts"
+        )
+    return now.keys.num_rows
 
 
 def _has(place: Path, reached: list[delta.Batch]) -> bool:
@@ -119,6 +156,7 @@ def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]
     """Compute the step's buckets in tasks."""
     before = {name: delta.open_table(tables_dir / name) for name in ORDER}
     maker.visited = visited
+    visited = visited | maker.of_left
     maker.groups = packed.groups(int(spark.conf.get("spark.sql.shuffle.partitions")))
     maker.know({**before, "streams": delta.open_table(tables_dir / "streams")})
     items = [(str(path), -1) for path in maker.step.fresh]
@@ -139,11 +177,14 @@ def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]
 @dataclass
 class Maker:
     """Computes the tables of several buckets at once, a group: a call costs the same as for one.
-    `files`: those that each table has for each bucket; visited: buckets to look at in any case."""
+    waiting: the windows that earlier rounds have left; most_files: of readings to open; `files`:
+    those that each table has for each bucket; visited: buckets to look at in any case."""
 
     tables_dir: Path
     window_s: float
     step: changes.Step
+    waiting: pa.Table = field(default_factory=left.KEYS.empty_table)
+    most_files: int = field(default_factory=lambda: stored.MOST_FILES)
     files: dict[tuple[str, int], list[dict]] = field(default_factory=dict)
     visited: set[int] = field(default_factory=set)
     groups: int = 1
@@ -155,6 +196,11 @@ class Maker:
                 rows = tables.read_files([Path(one["path"])] if one["path"] else [], _READ)
                 parts = packed.split(rows, self.groups) if one["path"] else [(one["bucket"], rows)]
                 yield packed.of_parts((number, False, part) for number, part in parts)
+
+    @property
+    def of_left(self) -> set[int]:
+        """The buckets of the windows that were left."""
+        return {packed.bucket(name) for name in self.waiting["device"].unique().to_pylist()}
 
     def know(self, versions: dict[str, DeltaTable]) -> None:
         for name, table in versions.items():
@@ -168,8 +214,9 @@ class Maker:
         fresh, placed = self._but_again(rows), self._but_again(self._placed(buckets))
         again = [name for name in self.step.again if packed.bucket(name) in buckets]
         anew = self._silver(again) if again else _READ.empty_table()
-        found = self._windows(buckets, pa.concat_tables([fresh, placed]), anew)
-        found += self._small(buckets, fresh, placed, anew)
+        also = {one for one in self.of_left if one % self.groups == group}
+        found = self._windows(buckets | also, pa.concat_tables([fresh, placed]), anew)
+        found += self._small(buckets, fresh, placed, anew) if buckets else []
         return pa.Table.from_pylist(found, schema=_RESULT)
 
     def _of(self, name: str, buckets: set[int]) -> list[dict]:
@@ -190,19 +237,10 @@ class Maker:
                 found.append(rows.filter(clocks.is_of(rows, mine)))
         return pa.concat_tables(found)
 
-    def _silver(
-        self, devices: list[str], first_us: int | None = None, last_us: int = 0
-    ) -> pa.Table:
-        """All readings of these devices, or those from the first time to before the last."""
+    def _silver(self, devices: list[str]) -> pa.Table:
+        """All readings of these devices."""
         ends = (delta.text(min(devices)), delta.text(max(devices)))
         near, mine = f"device BETWEEN {ends[0]} AND {ends[1]}", pc.field("device").isin(devices)
-        if first_us is not None:
-            first, last = (pa.scalar(one, _READ.field("time").type) for one in (first_us, last_us))
-            days = [one.as_py().date().isoformat() for one in (first, last)]
-            near += f" AND day BETWEEN '{days[0]}' AND '{days[1]}'"
-            near += f" AND time >= {delta.time_text(first.as_py())}"
-            near += f" AND time < {delta.time_text(last.as_py())}"
-            mine &= (pc.field("time") >= first) & (pc.field("time") < last)
         silver = delta.open_table(self.tables_dir / "readings")
         data = silver.to_pyarrow_dataset(file_pruning_predicate=near)
         return data.to_table(columns=_NEEDED, filter=mine).cast(_READ)
@@ -211,62 +249,21 @@ class Maker:
 
     def _windows(self, buckets: set[int], rows: pa.Table, anew: pa.Table) -> list[dict]:
         rows, anew = (windows.with_start(part, self.window_s) for part in (rows, anew))
-        kept, there, gone = self._windows_there(buckets, rows)
-        found = []
-        if there.num_rows:
-            is_there = windows.is_of(rows, there)
-            longer, others, _ = windows.going_on(there, rows.filter(pa.array(is_there)))
-            rows = rows.filter(pa.array(~is_there))
-            found = [longer, windows.of_rows(pa.concat_tables([anew, *self._stored(others)]))]
-        else:
-            rows = pa.concat_tables([rows, anew])
-        made = pa.concat_tables([*found, windows.of_rows(rows)]).sort_by("start")
-        return [*self._written("windows", [*kept, made]), *_gone(gone)]
-
-    def _windows_there(
-        self, buckets: set[int], rows: pa.Table
-    ) -> tuple[list[pa.Table], pa.Table, list[dict]]:
-        """(what stays of the files that hold windows of these rows, those windows, the files)."""
         files = self._of("windows", buckets)
-        there, kept, gone = [gold_schemas.WINDOWS.empty_table()], [], []
         if self.step.is_whole:
-            return kept, there[0], files
-        again = pa.array(self.step.again, pa.string())
-        for one in files:
-            if not self._may_hold(one, rows):
-                continue
-            found = self._read("windows", [one], gold_schemas.WINDOWS)
-            lost = pc.is_in(found["device"], value_set=again).to_numpy()
-            hit = windows.is_of(found, rows)
-            if (hit | lost).any():
-                kept.append(found.filter(pa.array(~(hit | lost))))
-                there.append(found.filter(pa.array(hit & ~lost)))
-                gone.append(one)
-        return kept, pa.concat_tables(there), gone
+            made = windows.of_rows(pa.concat_tables([rows, anew])).sort_by("start")
+            return [*self._written("windows", [made]), *_gone(files)]
+        reader = window_files.Reader(
+            self.tables_dir, self.window_s, self.step.again, self.most_files
+        )
+        found = reader.revised(files, rows, anew, self._but_again(self._left_of(buckets)))
+        later = [{"table": _LEFT, "gone": False, "rows": left.pack(found.later)}]
+        return [*self._written("windows", found.made), *_gone(found.gone), *later]
 
-    def _may_hold(self, file: dict, rows: pa.Table) -> bool:
-        """Whether the file can hold windows of these rows; reads only its keys to find out."""
-        if self.step.again:
-            return True
-        ends = pc.min_max(rows["start"]).as_py()
-        if not rows.num_rows or file["last"] < ends["min"] or file["first"] > ends["max"]:
-            return False
-        near = (pc.field("start") >= ends["min"]) & (pc.field("start") <= ends["max"])
-        path = delta.path_in(self.tables_dir / "windows", file)
-        found = pa.parquet.read_table(path, columns=windows.KEY, filters=near, partitioning=None)
-        return bool(windows.is_of(found, rows).any())
-
-    def _stored(self, there: pa.Table) -> Iterator[pa.Table]:
-        """All readings of these windows, hour by hour."""
-        starts = there["start"].cast(pa.int64()).to_numpy()
-        hours = np.unique(starts // _HOUR_US)
-        for run in np.split(hours, np.flatnonzero(np.diff(hours) > 1) + 1) if len(hours) else []:
-            mine = there.filter(pa.array(np.isin(starts // _HOUR_US, run)))
-            ends = [end.as_py() for end in pc.min_max(mine["start"].cast(pa.int64())).values()]
-            devices = sorted(set(mine["device"].to_pylist()))
-            found = self._silver(devices, ends[0], ends[1] + windows.width_us(self.window_s))
-            found = windows.with_start(found, self.window_s)
-            yield found.filter(pa.array(windows.is_of(found, mine)))
+    def _left_of(self, buckets: set[int]) -> pa.Table:
+        names = self.waiting["device"].unique().to_pylist()
+        mine = pa.array([one for one in names if packed.bucket(one) in buckets], pa.string())
+        return self.waiting.filter(pc.is_in(self.waiting["device"], value_set=mine))
 
     # --- totals and what follows from them ---
 

@@ -28,6 +28,7 @@ from outpost_tools.pipeline import (
     gold,
     moves,
     packed,
+    parked,
     quarantine,
     tables,
     transforms,
@@ -47,11 +48,13 @@ def run(
     window_s: float = 10.0,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
     versions: tuple[int, ...] = labels.VERSIONS,
+    is_all: bool = False,
     progress: Progress = lambda text: None,
 ) -> int:
     """Process all segments that are sealed now; returns the number of batches that ran. `versions`:
-    message versions that count as understood; messages of others go to quarantine. Raises
-    SetupError, and what Spark raises: retries.py decides whether that is transient."""
+    message versions that count as understood; messages of others go to quarantine. is_all: also do
+    what a round leaves for later ones. Raises SetupError, and what Spark raises: retries.py decides
+    whether that is transient."""
     check_directories(log, tables_dir)
     _prepare(log, tables_dir)
     done = []
@@ -74,8 +77,27 @@ def run(
     writer = writer.trigger(availableNow=True)
     writer.start().awaitTermination()
     consumed.prune_replay(tables_dir)
-    gold.write(spark, tables_dir, window_s, progress=progress)
+    _refine(spark, tables_dir, window_s, progress, is_all)
     return len(done)
+
+
+def _refine(
+    spark: SparkSession, tables_dir: Path, window_s: float, progress: Progress, is_all: bool
+) -> None:
+    """What follows the batches: a round's part of it, or all."""
+    while _file_some(tables_dir, progress) and is_all:
+        pass
+    while gold.write(spark, tables_dir, window_s, progress=progress) and is_all:
+        pass
+
+
+def _file_some(tables_dir: Path, progress: Progress) -> int:
+    if left := parked.file(tables_dir):
+        progress(
+            f"{left:,} readings, of days with few, are without a file of their day until a later "
+            f"round: a round files those of {parked.MOST_DAYS} days"
+        )
+    return left
 
 
 def _prepare(log: Path, tables_dir: Path) -> None:

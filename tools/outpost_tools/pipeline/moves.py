@@ -7,12 +7,13 @@ brings the batch's new readings: the files that hold such rows are replaced by f
 rows are right, so every reader sees a correct table.
 
 Few files hold such rows: by the files' statistics, those with readings without their own time.
-Spark's tasks rewrite them, one task for each.
+Spark's tasks rewrite them, a task many small ones together, so that a board whose readings lie in
+many files leaves few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from outpost_tools.pipeline import changes, clocks, delta, displaced, schemas, t
 # What a task of a batch returns to the driver: its files, and under these names what moves.
 _CLOCKS, _DISPLACED, _FREED = ".clocks", ".displaced", ".freed"
 RESULT = pa.schema([*delta.FILES, ("rows", pa.binary())])
+_TASK_ROWS, _TASK_FILES = 200_000, 500  # at most, unless one file has more
 _LOST = pa.schema([schemas.READING.field(name) for name in ("device", *displaced.ORIGIN)])
 
 
@@ -121,16 +123,33 @@ def rewritten(
     files = delta.files_of(silver, moves.condition)
     if not files:
         return [], []
-    at = [(one, delta.path_of(silver, one)) for one in files]
-    done = spark.sparkContext.parallelize(at, len(at)).map(
-        lambda pair: (_rewritten(tables_dir, pair[1], moves), pair[0])
+    parts = list(_parts(files))
+    done = spark.sparkContext.parallelize(parts, len(parts)).map(
+        lambda part: _rewritten(tables_dir, part, moves)
     )
-    pairs = [(made, one) for made, one in done.collect() if made is not None]
-    return [new for made, _ in pairs for new in made], [one for _, one in pairs]
+    made, gone = zip(*done.collect(), strict=True)
+    return [one for new in made for one in new], [one for old in gone for one in old]
 
 
-def _rewritten(tables_dir: Path, path: Path, moves: Moves) -> list[dict] | None:
-    """The files that replace this one; None when all its rows stay as they are."""
-    rows = tables.read_files([path], schemas.READING)
-    after = moves.made(rows)
-    return None if after.equals(rows) else tables.write_readings(tables_dir, after)
+def _parts(files: list[dict]) -> Iterator[list[dict]]:
+    """The files for each task."""
+    part, rows = [], 0
+    for one in files:
+        if part and (rows + one["rows"] > _TASK_ROWS or len(part) == _TASK_FILES):
+            yield part
+            part, rows = [], 0
+        part.append(one)
+        rows += one["rows"]
+    yield part
+
+
+def _rewritten(tables_dir: Path, files: list[dict], moves: Moves) -> tuple[list[dict], list[dict]]:
+    """(new files, those that they replace); a file stays when all its rows do."""
+    changed, gone = [], []
+    for one in files:
+        rows = tables.read_files([delta.path_in(tables_dir / "readings", one)], schemas.READING)
+        after = moves.made(rows)
+        if not after.equals(rows):
+            changed.append(after)
+            gone.append(one)
+    return (tables.write_readings(tables_dir, pa.concat_tables(changed)) if gone else []), gone

@@ -97,7 +97,14 @@ class _Rounds:
             self._spark = self._started()
         spark = self._spark
         with Waiting(self._say, lambda: session.activity(spark)) as waiting:
-            job.run(spark, args.log, args.tables, window_s=args.window, progress=waiting.say)
+            job.run(
+                spark,
+                args.log,
+                args.tables,
+                window_s=args.window,
+                is_all=not args.continuous,
+                progress=waiting.say,
+            )
         if args.delete_consumed:
             self._say(consumed.pruned(args.log))
 

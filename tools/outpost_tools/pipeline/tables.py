@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
@@ -39,6 +40,8 @@ _SCHEMAS = {
     "boots": pa.schema([*gold_schemas.BOOTS, _BUCKET]),
     "totals": pa.schema([*gold_schemas.TOTALS, _BUCKET]),
 }
+# A batch gives each bucket's day with at least so many readings a file, and so many other days.
+_FEW_ROWS, _FEW_DAYS = 100, 32
 # How long replaced files stay for readers of an older version, and how long the history stays.
 _KEPT = {
     "deletedFileRetentionDuration": "interval 1 days",
@@ -121,9 +124,28 @@ def read_table(
 
     Raises FileNotFoundError when the table was never written, ToolError on an older version's.
     """
-    where = None if day is None else f"day = '{day.isoformat()}'"
+    where = rows = None
+    if day is not None:
+        begin = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
+        end = begin + datetime.timedelta(days=1)
+        where = within_days(day, day)
+        rows = (pc.field("time") >= begin) & (pc.field("time") < end)
     names = columns or [one for one in _SCHEMAS[name].names if one != _BUCKET.name]
-    return open_dataset(tables, name, where).to_table(columns=names)
+    return open_dataset(tables, name, where).to_table(columns=names, filter=rows)
+
+
+def within_days(first: datetime.date | None, last: datetime.date | None) -> str | None:
+    """SQL for the files with readings of these days, both inclusive, also where they have no file
+    of the day yet (parked.py). None: no limit."""
+    days, times = [], ["day IS NULL"]
+    if first is not None:
+        days.append(f"day >= '{first.isoformat()}'")
+        times.append(f"time >= '{first.isoformat()}T00:00:00Z'")
+    if last is not None:
+        days.append(f"day <= '{last.isoformat()}'")
+        after = last + datetime.timedelta(days=1)
+        times.append(f"time < '{after.isoformat()}T00:00:00Z'")
+    return f"({' AND '.join(days)}) OR ({' AND '.join(times)})" if days else None
 
 
 def open_dataset(tables: Path | str, name: str, where: str | None = None) -> pa.dataset.Dataset:
@@ -152,8 +174,29 @@ def read_files(files: Iterable[Path], schema: pa.Schema) -> pa.Table:
 
 
 def write_readings(tables: Path, readings: pa.Table) -> list[dict]:
-    """Write one file for each day of the readings; returns rows of delta.FILES. Called by tasks."""
-    return write_by_day(tables / "readings", readings, readings["time"].cast(pa.date32()))
+    """Write one file for each day of the readings, and one for the readings of days that have few,
+    if there are many such days (parked.py); returns rows of delta.FILES. Called by tasks."""
+    place, days = tables / "readings", readings["time"].cast(pa.date32())
+    waits = _has_no_day_yet(days)
+    if not waits.any():
+        return write_by_day(place, readings, days)
+    is_filed = pa.array(~waits)
+    found = write_by_day(place, readings.filter(is_filed), days.filter(is_filed))
+    return [*found, write_without_day(place, readings.filter(pa.array(waits)))]
+
+
+def _has_no_day_yet(days: pa.ChunkedArray) -> np.ndarray:
+    """Which readings are of a day that has few, except for those days that have the most."""
+    codes = days.combine_chunks().dictionary_encode().indices
+    codes = pc.fill_null(codes, -1).to_numpy(zero_copy_only=False)
+    counts = np.bincount(codes + 1)[1:]
+    waits = counts < _FEW_ROWS
+    waits[np.argsort(-counts, kind="stable")[:_FEW_DAYS]] = False
+    return np.append(waits, False)[codes]
+
+
+def write_without_day(place: Path, rows: pa.Table) -> dict:
+    return delta.write(place, rows, None, _DAY.name)
 
 
 def write_by_day(place: Path, rows: pa.Table, days: pa.ChunkedArray) -> list[dict]:

@@ -93,7 +93,7 @@ def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
     # As text: the library cannot compare the result of TIMESTAMP (nanoseconds) with a column.
     begin = delta.time_text(datetime.datetime.combine(day, datetime.time()))
     conditions = {
-        "readings": f"day < DATE '{day.isoformat()}'",
+        "readings": f"day < DATE '{day.isoformat()}' OR (day IS NULL AND time < {begin})",
         "windows": f"last_time < {begin}",
         "quarantine": f"received < {begin}",
     }

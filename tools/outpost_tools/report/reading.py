@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from outpost_tools.common import labels
 from outpost_tools.common.errors import ToolError
 from outpost_tools.export import selection
-from outpost_tools.pipeline.tables import open_dataset
+from outpost_tools.pipeline.tables import open_dataset, within_days
 
 LAST = "7d"  # the default
 ALL = "all"
@@ -41,10 +41,8 @@ class TimeRange:
 
     def days(self) -> str | None:
         """As SQL, to skip files."""
-        found = [] if self.since is None else [f"day >= '{self.since:%Y-%m-%d}'"]
-        if self.until is not None:
-            found.append(f"day <= '{self.until:%Y-%m-%d}'")
-        return " AND ".join(found) or None
+        ends = (None if end is None else end.date() for end in (self.since, self.until))
+        return within_days(*ends)
 
     def arrivals(self) -> str | None:
         found = [] if self.since is None else [f"received >= '{_iso(self.since)}'"]
