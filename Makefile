@@ -161,14 +161,14 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 
 kills: setup  ## collector, group and broker killed at KILLS=n random moments each (60): exact?
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
-		$(BIN)/python -m pytest -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
+		$(BIN)/python -m pytest -m "" -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
 
 kills-readers: setup  ## five engines read in a loop, driver killed KILLS=n times (10): rows right?
-	@OUTPOST_READER_KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -s -q -n 0 \
+	@OUTPOST_READER_KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -m "" -s -q -n 0 \
 		host_tests/tools/pipeline/test_pipeline_readers.py
 
 kills-run: setup  ## `outpost run` killed KILLS=n times (20), its disk full, its clock set: lost?
-	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -n 0 -q \
+	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -m "" -n 0 -q \
 		host_tests/tools/home/test_home.py -k killed
 	@$(BIN)/python host_tests/bench/home_bad_days.py
 
