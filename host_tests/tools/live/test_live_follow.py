@@ -12,7 +12,7 @@ import pytest
 
 from collector_process import wait_until
 from live_server import Writer, payload
-from outpost_tools.common import attention, job_notes
+from outpost_tools.common import attention, job_notes, restarts
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import Frame, encode_frame
 from outpost_tools.common.segments import SegmentWriter, open_segments, sealed_segments
@@ -214,7 +214,8 @@ def test_what_boards_invent_without_end_is_bounded():
     made.take(frames)
     one = made.boards["a"]
     assert len(one.sensors) == board.MOST_SENSORS and one.hidden_sensors > 1000
-    assert max(map(len, one.sensors)) <= 64 and len(one._streams) <= 8 and len(one._boots) <= 64
+    assert max(map(len, one.sensors)) <= 64 and len(one._streams) <= 8
+    assert len(one._restarts._starts) <= restarts.MOST
     gaps = a_fleet()
     gaps.take([frame("b", n * 2, [("x", "", 1)]) for n in range(2000)])
     assert len(gaps.boards["b"]._streams["0badcafe"].numbers) <= 501
