@@ -156,7 +156,8 @@ KINDS = {
             "silent",
             "Three of the reports that the board announced are missing. Check its power and its "
             "Wi-Fi; <code>outpost monitor --port PORT --look</code> shows why it stopped. Is it no "
-            "longer in use? <code>outpost live forget NAME</code> takes it off the page.",
+            "longer in use? <code>outpost live --log LOG --forget NAME</code> takes it off the "
+            "page.",
         ),
         Kind(
             "open",

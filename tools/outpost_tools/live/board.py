@@ -249,6 +249,16 @@ class Board:
         return median(steps) / 1000 if steps else 0.0
 
     @property
+    def needs_attention(self) -> bool:
+        return any(one.kind.needs_attention for one in self.findings)
+
+    @property
+    def oldest_ms(self) -> int:
+        """About: of its readings, or of their arrival."""
+        oldest = (one.recent[0].time_ms for one in self.sensors.values() if one.recent)
+        return min(self.first_seen_ms, min(oldest, default=self.first_seen_ms))
+
+    @property
     def report_s(self) -> float:
         """As it announced; 0: it has not."""
         told = self.sensors.get(silence.REPORT_S)

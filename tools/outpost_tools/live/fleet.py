@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from outpost_tools.common import arrival, attention, collector_notes, message
 from outpost_tools.common.message import Message
@@ -53,6 +54,9 @@ class Fleet:
         self._board_numbers = itertools.count()
         self._looked_at = float("-inf")
         self._told: tuple = ()
+        self.log: Path | None = None
+        self.home: Path | None = None  # folders, for the commands that the page advises
+        self._forgotten: dict[str, int] = {}  # boards, and up to which arrival
         # Since when boards can be heard here, and the newest arrival before that
         self._listens_ms, self._before_ms = clock(), 0
 
@@ -81,7 +85,8 @@ class Fleet:
         except message.Malformed as error:
             self._refuse(str(error))
             return
-        board = self._board(found.device)
+        is_over = frame.received_ms <= self._forgotten.get(found.device, -1)
+        board = None if is_over else self._board(found.device)
         if board is not None:
             now_ms, unset = self.clock(), frame.is_clock_unset
             newest_s = max((one.time_s or 0.0 for one in found.readings), default=None)
@@ -105,6 +110,17 @@ class Fleet:
             found = self.boards[name] = Board(name, next(self._board_numbers))
             found.facts_version = self.version
         return found
+
+    def forget(self, until: dict[str, int]) -> None:
+        """Boards, each with the arrival up to which nothing of it is shown (forgotten.py)."""
+        with self.lock:
+            if until == self._forgotten:
+                return
+            self._forgotten = dict(until)
+            for name, until_ms in until.items():
+                if name in self.boards and self.boards[name].last_seen_ms <= until_ms:
+                    del self.boards[name]
+            self._looked_at = float("-inf")
 
     def damaged(self, pieces: int) -> None:
         with self.lock:
