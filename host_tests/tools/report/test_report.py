@@ -205,6 +205,23 @@ def test_commands_that_the_page_names_are_there(capsys):
             assert ended.value.code == 0, words
 
 
+def test_a_restart_that_the_events_explain_is_no_fault(tmp_path):
+    """The demo cuts the power of its boards; a crash that nobody made counts."""
+    rows = [reading("b", seq) | {"boot": seq // 10} for seq in range(80)]
+    make(tmp_path / "t", [device_row("b", boots=8)], rows)
+    assert "7 restarts in 24 h" in rendered(tmp_path / "t")
+    begin_ms = int(BEGIN.timestamp() * 1000)
+    events = [{"time_ms": begin_ms + n, "kind": "power cut", "device": "b"} for n in range(7)]
+    (tmp_path / "events.json").write_text(json.dumps(events))
+    assert "The one device is fine." in rendered(tmp_path / "t", tmp_path / "events.json")
+
+
+def test_the_page_opens_with_the_headline(tmp_path):
+    make(tmp_path / "t", [device_row("b")], [reading("b", 0)])
+    html = page.render(data.load(tmp_path / "t", None), "Test", "EXACT: 5 <b>")
+    assert html.index("EXACT: 5 &lt;b&gt;") < html.index("The one device is fine.")
+
+
 def test_a_fleet_without_trouble_says_so(tmp_path):
     names = ["board-10", "board-9", "board-1"]
     make(
