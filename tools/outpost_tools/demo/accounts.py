@@ -89,8 +89,11 @@ def is_exact(summary: dict[str, Any]) -> bool:
 def verdict(summary: dict[str, Any]) -> str:
     """EXACT or not, with the numbers, in a sentence."""
     word = "EXACT" if is_exact(summary) else "NOT EXACT"
+    cut = summary["unacknowledged"]
+    more = f" ({cut:,} of them as a power cut ended publish())" if cut else ""
     return (
-        f"{word}: {summary['published']:,} measurements published, {summary['stored']:,} stored; "
+        f"{word}: {summary['published']:,} measurements published, {summary['stored']:,} "
+        f"stored{more}; "
         f"{summary['lost']:,} lost, {summary['duplicate_rows']:,} duplicated, "
         f"{summary['invented']:,} invented. On purpose: "
         f"{count(summary['power_cuts'], 'power cut')}, broker killed {summary['broker_kills']} x, "
