@@ -73,6 +73,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="URL",
         help="the collector's /healthz, for --alerts; default: check whether one holds the log",
     )
+    _add_forget(parser)
+    add_http_names(parser)
+    add_page(parser)
+
+
+def _add_forget(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--forget",
         action="append",
@@ -80,8 +86,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="NAME",
         help="do not serve: take this board off the page until it sends again; the log keeps all",
     )
-    add_http_names(parser)
-    add_page(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -224,7 +224,9 @@ function putHead(html) {
 
 function putInOrder(order) {
   const wanted = new Set(order.map(id => "b" + id));
-  for (const card of [...cards.children]) if (!wanted.has(card.id)) card.remove(); // forgotten
+  for (const card of [...cards.children]) {
+    if (!wanted.has(card.id)) card.remove(); // it was forgotten
+  }
   if (cards.contains(document.activeElement)) return; // nothing moves under somebody's hands
   let at = cards.firstElementChild;
   for (const id of order) {
@@ -287,7 +289,8 @@ function connect() {
 async function redrawCharts() {
   const charts = document.getElementById("charts");
   if (document.hidden || charts.querySelector("details[open]")) return;
-  const answer = await fetch(location.pathname + "/charts?span=" + charts.dataset.span).catch(() => null);
+  const address = location.pathname + "/charts?span=" + charts.dataset.span;
+  const answer = await fetch(address).catch(() => null);
   if (!answer || !answer.ok) return;
   const holder = document.createElement("template");
   holder.innerHTML = await answer.text();
