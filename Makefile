@@ -14,8 +14,8 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 bench- \
 	live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build \
 	clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills- \
-	readers kills-run lint live-pictures lock lock-packages mixed mutants power-loss program-heap prove \
-	refusals rp2 run setup size size-diff soak soak-collector test test-cpython test-long test- \
+	readers kills-run lint live-pictures lock lock-packages mixed mutants power-loss program-heap \
+	prove refusals rp2 run setup size size-diff soak soak-collector test test-cpython test-long test- \
 	micropython types venv virtual-days
 
 help:  ## this list
