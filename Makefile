@@ -10,12 +10,12 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # The tests start Python often: it keeps its cache of modules, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 bench- \
-	live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build \
-	clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills- \
-	readers kills-run lint lock lock-packages mixed mutants power-loss program-heap prove \
-	refusals rp2 setup size size-diff soak soak-collector test test-cpython test-long test- \
-	micropython types venv virtual-days
+.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
+	bench-live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build clean \
+	cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills-readers \
+	kills-run kit-cuts lint live-pictures lock lock-packages mixed mutants power-loss program-heap \
+	prove refusals rp2 setup size size-diff soak soak-collector test test-cpython test-long \
+	test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -140,6 +140,9 @@ bench-export: setup  ## `outpost export`: seconds and memory by messages; MESSAG
 
 bench-report: setup  ## `outpost report`: seconds and memory by the days of the history; DAYS="n n"
 	@$(BIN)/python host_tests/bench/report_memory.py $(if $(DAYS),--days $(DAYS))
+
+live-pictures: setup  ## 20 pictures of the live page, in build/live-pictures, to look at
+	@$(BIN)/python host_tests/rigs/live_pictures.py build/live-pictures
 
 bench-live: setup  ## the live page under load: CPU, memory, MQTT to screen; BOARDS=n SECONDS=n
 	@$(BIN)/python host_tests/bench/live_load.py --boards $(or $(BOARDS),400) \

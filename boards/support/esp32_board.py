@@ -6,7 +6,7 @@ Not tried on hardware.
 from micropython import const
 
 from support import chip_sensors, partition
-from support.wifi_board import WifiBoard
+from support.wifi_board import WANTED, WifiBoard
 
 _MARK = b"outpost"
 _PLACES = const(7)  # starts, sensor_note, _joined_last, hung_note
@@ -78,7 +78,7 @@ class Esp32Board(WifiBoard):
     def release_watchdog(self):
         """The program was stopped by hand. The port cannot stop a watchdog: give it an hour."""
         self._machine.WDT(timeout=_NEVER_MS)
-        self._starts(0)
+        self._starts(WANTED)
         self.sensor_note(0)
 
     def _open_sensors(self, names):

@@ -10,7 +10,7 @@ from micropython import const
 
 from outpost.ticks import elapsed_ms
 from support import chip_sensors
-from support.wifi_board import WifiBoard
+from support.wifi_board import WANTED, WifiBoard
 
 # Scratch registers. 0: starts, the network joined before a sleep, and the sensor being read. 1, 2:
 # day and millisecond of the day at which the sleep ended. 3: the sensors that hung
@@ -99,7 +99,7 @@ class Rp2Board(WifiBoard):
         The port cannot stop a watchdog, but the chip can.
         """
         self._machine.mem32[self._watchdog + _CLEAR] = _ENABLE
-        self._starts(0)
+        self._starts(WANTED)
         self.sensor_note(0)
 
     def _open_sensors(self, names):
@@ -128,6 +128,7 @@ class Rp2Board(WifiBoard):
         Any interrupt ends a light sleep, also one of the Wi-Fi chip; the watchdog would reset.
         """
         self.release_watchdog()
+        self._starts(0)
         self._keep_network()
         self._network.WLAN(self._network.STA_IF).deinit()
         start_ms = self.ticks_ms()
@@ -156,7 +157,7 @@ class Rp2Board(WifiBoard):
 
     def _reset_cause(self):
         """The port returns 3 (watchdog) after every reset by program, also after a sleep."""
-        return self._machine.reset_cause() if self._woke_day == _NEVER else _DEEP_SLEEP
+        return WifiBoard._reset_cause(self) if self._woke_day == _NEVER else _DEEP_SLEEP
 
     def set_clock(self, clock, now_ms):
         """The ticks count from the reset that ended the sleep."""

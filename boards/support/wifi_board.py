@@ -28,6 +28,8 @@ _CHECK_EACH_MS = const(15_000)  # pinned files: `pinned.watch()`
 _WATCHDOG_MS = const(8000)  # RP2040 can do 8,388
 _SETTLED_MS = const(600_000)
 _MOST_STARTS = const(99)
+WANTED = const(100)  # in place of the count: the next start is on purpose
+_SOFT_RESET = const(5)  # as machine.reset_cause() has it on ports that know it
 _ENOMEM = const(12)
 _NO_MEMORY = (
     "no memory for the connection to the broker: ENOMEM (12). These settings are too much for this "
@@ -86,12 +88,15 @@ class WifiBoard:
         self._no_memory = 0
         self._failures = 0  # of the client, that were looked at
         self._is_told = False
+        self._is_wanted = False  # somebody wanted this start
 
     # --- Start and end ---
 
     def begin(self):
         """Before all else: count the start, and slow down a board that restarts repeatedly."""
-        starts = min(self._starts() + 1, _MOST_STARTS)
+        starts = self._starts()
+        self._is_wanted = starts == WANTED
+        starts = 1 if self._is_wanted else min(starts + 1, _MOST_STARTS)
         self._starts(starts)
         self._sleep_ms(crash_log.pause_ms(starts))
 
@@ -117,7 +122,7 @@ class WifiBoard:
 
     def give_up(self):
         """The settings are wrong: the program ends, and this start does not count."""
-        self._starts(0)
+        self._starts(WANTED)
 
     def sleep(self, ms):
         """Deep sleep; waking is like a reset."""
@@ -132,7 +137,7 @@ class WifiBoard:
 
     def restart(self):
         """A restart on purpose, which does not count as a crash."""
-        self._starts(0)
+        self._starts(WANTED)
         self._machine.reset()
 
     def idle(self, client):
@@ -190,6 +195,8 @@ class WifiBoard:
         Raises ValueError: one line that names the key, or the fault of the outbox's files.
         """
         self._open_link(settings)
+        if self._starts() == WANTED:  # without begin(): the trial of an update
+            self._is_wanted = True
         self.about = [
             Reading(b"signal", b"dBm", 0, self._signal),
             Reading(b"reset_cause", b"", 0, self._reset_cause),
@@ -201,7 +208,9 @@ class WifiBoard:
         return self
 
     def _reset_cause(self):
-        return self._machine.reset_cause()
+        """5 after restart(), and after a program that was stopped by hand: the ports report what
+        reset the chip last, RP2 also 3 (watchdog) for every reset by program."""
+        return _SOFT_RESET if self._is_wanted else self._machine.reset_cause()
 
     def _ran_out(self):
         return self._no_memory
@@ -303,7 +312,8 @@ class WifiBoard:
         board = self._machine.unique_id()
         self.flash = raw  # set even if the rest fails: for `outpost outbox --raw`
         try:
-            self._pins = open_blocks(raw, "/outbox", board, self._starts() > 1)
+            has_crashed = 1 < self._starts() < WANTED
+            self._pins = open_blocks(raw, "/outbox", board, has_crashed)
         except NotPinned:
             from support.pinning import create_first, say
 

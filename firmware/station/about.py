@@ -4,9 +4,10 @@ messages, and none where `health.py` or `sensor_notices.py` has one.
     firmware     its version: 10203 is 1.2.3. Message 1 of 64
     report_s     seconds between two reports: the interval; in deep sleep, the time between
                  connections. Message 2, soon after a start as for reset_cause, and after a change
-    reset_cause  machine.reset_cause(): 1 power, 2 reset pin, 3 watchdog, 5 software. Message 3, and
-                 the first message after each start that did not end a deep sleep (4), unless that
-                 message has one of the two above
+    reset_cause  machine.reset_cause(): 1 power, 2 reset pin, 3 watchdog, 5 software, which the
+                 board also says of a start that somebody wanted. Message 3, and the first message
+                 after each start that did not end a deep sleep (4), unless that message has one of
+                 the two above
     no_memory    how often memory was missing: for a connection since the start, and 1 if the run
                  before ended that way. Only after a change, in the next message without one of the
                  others

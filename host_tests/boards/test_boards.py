@@ -20,6 +20,7 @@ from station.settings import check
 from support import crash_log
 from support.chip_sensors import Reading
 from support.pinned import PinnedError
+from support.wifi_board import WANTED
 
 GIVEN = {
     "device_id": "board-1",
@@ -252,6 +253,27 @@ class TestBoards(unittest.TestCase):
             bench(name, ticks=ticks, chip=chip).board.begin()
             self.assertEqual(ticks.longest_sleep_ms, 0)
 
+    def test_a_start_that_somebody_wanted_is_told_from_a_crash(self):
+        """Stopped by hand (a tool, Thonny), restarted by a command, on trial after an update."""
+
+        def cause(chip, *, begins=True):
+            desk = bench(name, chip=chip)
+            if begins:
+                desk.board.begin()
+            return {one.name: one for one in desk.open(settings()).about}[b"reset_cause"].read()
+
+        for name in PORTS:
+            for stop in ("release_watchdog", "give_up"):
+                desk = bench(name)
+                chip = desk.chip
+                desk.board.begin()
+                getattr(desk.board, stop)()
+                self.assertEqual(cause(chip), 5, name)
+                self.assertEqual(cause(chip), 1, name)  # the next one is not wanted
+            desk = bench(name)
+            desk.board.release_watchdog()
+            self.assertEqual(cause(desk.chip, begins=False), 5, name)
+
     def test_which_sensor_is_being_read_is_kept_over_a_reset_beside_the_count_of_starts(self):
         for name in PORTS:
             ticks = Ticks()
@@ -266,7 +288,7 @@ class TestBoards(unittest.TestCase):
             self.assertEqual((board.sensor_note(), board._starts()), (3, 2), name)
             board.release_watchdog()
             board = bench(name, ticks=ticks, chip=chip).board
-            self.assertEqual((board.sensor_note(), board._starts()), (0, 0), name)
+            self.assertEqual((board.sensor_note(), board._starts()), (0, WANTED), name)
 
     def test_which_sensors_hung_is_kept_over_a_reset_and_a_sleep_beside_the_rest(self):
         most = (1 << 25) - 1

@@ -133,7 +133,7 @@ def test_a_silent_board_is_told_once_and_once_that_it_is_heard_again(house):
     home.passes(2 * HOUR_S)
     assert home.take() == []
     home.passes(60)
-    assert home.take() == [("begin", "kitchen: nothing for 2.01 h")]
+    assert home.take() == [("begin", "kitchen: nothing for 2 h")]
     home.passes(9 * HOUR_S, 300)
     assert home.take() == []
     home.store_reading("kitchen", ("temperature", "Cel", 5), late_s=9000)
@@ -233,7 +233,7 @@ def test_a_board_that_is_silent_by_its_own_usual_interval_is_told(house):
     assert home.take() == []
     home.passes(60)
     [(state, text)] = home.take()
-    assert state == "begin" and text.startswith("kitchen: silent 1")
+    assert state == "begin" and text.startswith("kitchen: silent for 1")
     home.restart(20.0, history_mib=1)
     home.passes(HOUR_S)
     home.works(120, "kitchen")

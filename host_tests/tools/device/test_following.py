@@ -15,6 +15,7 @@ from collector_process import payload
 from made_broker import HOST, AclBroker, MadeBroker
 from outpost_tools import cli
 from outpost_tools.broker import certificates
+from outpost_tools.common import silence
 from outpost_tools.device import following
 
 
@@ -173,11 +174,24 @@ def test_a_broker_that_does_not_answer_in_the_time_ends_it(tmp_path, capsys):
 
 
 def test_silence_is_told_once(made, monkeypatch, capsys):
-    monkeypatch.setattr(following, "_SILENCE_S", 0.0)
+    monkeypatch.setattr(silence, "_SLACK_S", 0.0)
     turns = iter(range(100))
     source = following.of_credentials(made.credentials("monitor-1", "monitor"), "nobody")
     followed(source, lambda _told: next(turns) > 5, monkeypatch)
     assert capsys.readouterr().err.count("nothing on outpost/nobody/data") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "report_s"),
+    [
+        ({"interval_ms": 5000}, 5),
+        ({"series": True, "interval_ms": 5000}, 600),
+        ({"deep_sleep": True, "interval_ms": 900_000, "connect_every": 4}, 3600),
+    ],
+)
+def test_a_report_is_waited_for_as_long_as_the_settings_say(tmp_path, more, report_s):
+    source = following.of_settings(following_settings(settings(tmp_path, **more)), tmp_path)
+    assert source.report_s == report_s
 
 
 @pytest.mark.parametrize(

@@ -702,5 +702,5 @@ def test_at_a_terminal_mistakes_and_an_interrupt_cost_nothing(tmp_path, monkeypa
     assert tomllib.loads(Path("kitchen.toml").read_text()) == {
         "device_id": "kitchen", "wifi_ssid": "Home", "wifi_password": SECRET, "wifi_country": "DE",
         "broker_host": "10.0.0.7", "interval_ms": 5000, "mode": "collector", "commands": True,
-        "say_state": True, "series": True,
+        "say_state": True, "series": True, "series_age_s": 60,
     }  # fmt: skip

@@ -86,7 +86,7 @@ def browser(tmp_path_factory):
 
 def value_of(device, sensor):
     return (
-        f"[...document.querySelectorAll('[data-name=\"{device}\"] tr')]"
+        f"[...document.querySelectorAll('[data-name=\"{device}\"] [data-s]')]"
         f".find(r => r.textContent.includes('{sensor}'))?.querySelector('.value').textContent"
     )
 
@@ -128,7 +128,7 @@ def test_what_others_call_things_never_becomes_an_element(house, browser):
     browser.load(house.server.url, *SIZES["desktop"])
     browser.wait_for("document.getElementById('link')?.dataset.state === 'here'")
     house.publish("rogue", (NASTY, NASTY, 1))
-    browser.wait_for("document.querySelector('[data-name=rogue] tr[data-s]') !== null")
+    browser.wait_for("document.querySelector('[data-name=rogue] [data-s]') !== null")
     house.publish("rogue", (NASTY, NASTY, 2))
     browser.wait_for(
         "document.querySelector('[data-name=rogue] .value').textContent.startsWith('2 ')"

@@ -12,11 +12,12 @@ import pytest
 
 from collector_process import wait_until
 from live_server import Writer, payload
-from outpost_tools.common import attention, job_notes
+from outpost_tools import cli
+from outpost_tools.common import attention, job_notes, restarts
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import Frame, encode_frame
 from outpost_tools.common.segments import SegmentWriter, open_segments, sealed_segments
-from outpost_tools.live import board, fleet, follow, history, page
+from outpost_tools.live import board, fleet, follow, history, page, words
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 
@@ -180,8 +181,54 @@ def test_bins_end_where_a_span_ends():
         one.add(NOW_MS - int(hours * 3600_000), value, NOW_MS)
     one.add(NOW_MS + 3600_000, 7, NOW_MS)  # of the future
     counts = {span: sum(b.count for b in one.bins(span, NOW_MS)) for span in history.SPANS}
-    assert counts == {"day": 2, "week": 4, "month": 5}
+    expected = {"hour": 1, "hours": 1, "day": 2, "week": 4, "month": 5, "year": 7}
+    assert counts == expected
     assert [b.mean for b in one.bins("day", NOW_MS)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("age_s", "span"), [(0, "hour"), (3601, "hours"), (21_601, "day"), (10**8, "day")]
+)
+def test_the_charts_of_a_new_board_have_a_span_that_fits(age_s, span):
+    assert history.fitting(age_s) == span
+
+
+def test_a_forgotten_board_is_gone_until_it_sends_again(tmp_path, writer):
+    writer.store("old", ("x", "", 1))
+    writer.store("other", ("x", "", 1))
+    follower, made = followed(tmp_path / "log")
+    made.look(at_once=True)
+    assert set(made.boards) == {"old", "other"}
+    assert cli.main(["live", "--log", str(tmp_path / "log"), "--forget", "old"]) == 0
+    follower._listed_at = 0
+    follower.turn()
+    assert set(made.boards) == {"other"}
+    _, again = followed(tmp_path / "log")  # of a page that starts later
+    assert set(again.boards) == {"other"}
+    writer.store("old", ("x", "", 2), received_s=time.time() + 1)
+    follower.turn()
+    assert newest(made, "old", "x") == 2
+    (tmp_path / "log" / "forgotten.json").write_text("[1]")
+    follower._listed_at = 0
+    follower.turn()
+    assert set(made.boards) == {"old", "other"}
+
+
+def test_what_a_board_says_of_itself_is_in_words():
+    made = a_fleet()
+    own = [("firmware", "", 10203), ("report_s", "s", 600), ("reset_cause", "", 3)]
+    own += [("memory", "B", 105_312), ("free", "KiB", 23_573_344), ("humidity", "%RH", 40)]
+    made.take([frame("a", 1, own)])
+    one = made.boards["a"]
+    said = {name: words.text(each, each.newest.value) for name, each in one.sensors.items()}
+    assert list(said.values()) == [
+        "1.2.3", "every 10 min", "watchdog or crash", "105 kB", "24.1 GB", "40 %",
+    ]  # fmt: skip
+    measured = [name for name, each in one.sensors.items() if words.is_measured(one, each)]
+    assert measured == ["free", "humidity"]
+    text = page.card(made, one)
+    assert text.index("humidity") < text.index("About the board") < text.index("firmware")
+    assert (words.axis(23_573_344), words.axis(21.5)) == ("23.57 M", "21.5")
 
 
 def test_a_sensor_takes_as_much_memory_as_the_help_says():
@@ -200,7 +247,7 @@ def test_a_sensor_takes_as_much_memory_as_the_help_says():
         tracemalloc.Filter(True, name) for name in (board.__file__, history.__file__, __file__)
     ]
     used = sum(trace.size for trace in snapshot.filter_traces(files).traces)
-    assert len(one.recent) == board.RECENT and used < 24 * 1024
+    assert len(one.recent) == board.RECENT and used < 34 * 1024
 
 
 def test_what_boards_invent_without_end_is_bounded():
@@ -214,7 +261,8 @@ def test_what_boards_invent_without_end_is_bounded():
     made.take(frames)
     one = made.boards["a"]
     assert len(one.sensors) == board.MOST_SENSORS and one.hidden_sensors > 1000
-    assert max(map(len, one.sensors)) <= 64 and len(one._streams) <= 8 and len(one._boots) <= 64
+    assert max(map(len, one.sensors)) <= 64 and len(one._streams) <= 8
+    assert len(one._restarts._starts) <= restarts.MOST
     gaps = a_fleet()
     gaps.take([frame("b", n * 2, [("x", "", 1)]) for n in range(2000)])
     assert len(gaps.boards["b"]._streams["0badcafe"].numbers) <= 501

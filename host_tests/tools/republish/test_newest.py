@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from outpost_tools.common import silence
 from outpost_tools.common.message import Message
 from outpost_tools.common.senml import Reading
 from outpost_tools.republish import link as link_module
@@ -14,7 +15,6 @@ from outpost_tools.republish.newest import (
     FRESH_S,
     MOST_BOARDS,
     MOST_SENSORS,
-    REPORT_S,
     SETTLE_S,
     Board,
     Newest,
@@ -91,14 +91,14 @@ def test_each_sensor_by_itself():
 
 def test_it_expires_and_comes_back():
     newest = Newest()
-    newest.take(message(1, at=NOW, **{REPORT_S: 60.0}), NOW)
+    newest.take(message(1, at=NOW, **{silence.REPORT_S: 600.0}), NOW)
     board = newest.boards["kitchen"]
-    assert board.expire_s == 240
-    newest.tick(NOW + 239)
+    assert board.expire_s == 1860
+    newest.tick(NOW + 1859)
     assert board.is_current
-    newest.tick(NOW + 240)
+    newest.tick(NOW + 1860)
     assert not board.is_current
-    newest.take(message(2, at=NOW + 300), NOW + 300)
+    newest.take(message(2, at=NOW + 2000), NOW + 2000)
     assert board.is_current
 
 

@@ -110,8 +110,7 @@ def _attention(view: View, rule: Attention, board: Board, found: Found) -> None:
         for part in one.parts or ("",):
             key = f"{_ATTENTION}{board.name}/{one.key}/{part.partition(':')[0]}"
             if one.key == "silent":
-                longer_s = attention.silent_after_s(board.usual_s)
-                if not _is_silent(view, board.last_seen_ms, longer_s):
+                if not _is_silent(view, board.last_seen_ms, board.silent_after_s):
                     continue
             found.conditions[key] = Condition(
                 one.key, board.name, f"{board.name}: {part or one.text}", wait_s=rule.wait_s,

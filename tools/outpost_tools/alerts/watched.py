@@ -21,7 +21,7 @@ class Board(Protocol):
     findings: Sequence[Finding]
 
     @property
-    def usual_s(self) -> float: ...
+    def silent_after_s(self) -> float: ...
 
 
 class Fleet(Protocol):

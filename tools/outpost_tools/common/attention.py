@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from outpost_tools.common import restarts, silence
 from outpost_tools.common.words import duration, natural
 
-SILENT_INTERVALS = 20  # of the device's own usual intervals ...
-SILENT_S = 60.0  # ... but at least this long
-BEHIND_MESSAGES = 100
+BEHIND_MESSAGES = 100  # besides what a board collects between two reports
 CLOCK_AHEAD_S = 2.0  # clocks set by NTP differ by less
-BOOTS, BOOTS_A_DAY = 3, 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +154,10 @@ KINDS = {
             "silent",
             "○",
             "silent",
-            "Nothing came for 20 of the board's usual intervals. Check its power and its Wi-Fi; "
-            "<code>outpost monitor --port PORT --look</code> shows why it stopped.",
+            "Three of the reports that the board announced are missing. Check its power and its "
+            "Wi-Fi; <code>outpost monitor --port PORT --look</code> shows why it stopped. Is it no "
+            "longer in use? <code>outpost live --log LOG --forget NAME</code> takes it off the "
+            "page.",
         ),
         Kind(
             "open",
@@ -175,9 +175,11 @@ KINDS = {
             "restarts",
             "↻",
             "restarting often",
-            "Power, watchdog or a crash: <code>outpost monitor --port PORT --look</code> shows "
-            "<code>crash.txt</code>.",
+            "Power: its supply or its cable. Watchdog or crash: <code>outpost monitor --port PORT "
+            "--look</code> shows <code>crash.txt</code>. Restarts by a tool, an update or a "
+            "command do not count.",
         ),
+        Kind("waiting", "…", "not heard since the page started", needs_attention=False),
         Kind("noclock", "?", "readings without a time", needs_attention=False),
         Kind("mended", "≈", "flipped bits mended", needs_attention=False),
         Kind("fine", "✓", "fine", needs_attention=False),
@@ -226,6 +228,11 @@ class Finding:
     def kind(self) -> Kind:
         return KINDS[self.key]
 
+    @property
+    def news(self) -> tuple[str, str]:
+        """What changes when there is something to say: not for how long a board is silent."""
+        return self.key, "" if self.key in ("silent", "waiting") else self.text
+
 
 def in_order(found: list[tuple[dict, list[Finding]]]) -> list[tuple[dict, list[Finding]]]:
     """(row of a device, its findings: at least `fine`) for each device, the worst first."""
@@ -234,10 +241,13 @@ def in_order(found: list[tuple[dict, list[Finding]]]) -> list[tuple[dict, list[F
     )
 
 
-def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> list[Finding]:
-    """silent_s: since the device was last seen. usual_s: between two of its messages, 0: not known.
-    The row has, besides the columns of the table `devices`: sensor_faults, in words;
-    clock_ahead_s."""
+def of_device(
+    row: Mapping[str, Any], *, silent_s: float, usual_s: float, listened_s: float | None = None
+) -> list[Finding]:
+    """silent_s: since the device was last seen. listened_s: how much of that it could have been
+    heard; None: all. usual_s: between two of its messages, 0: not known. The row has, besides the
+    columns of the table `devices`: sensor_faults, in words; clock_ahead_s; report_s, as announced,
+    0: it was not; unwanted, the causes of its restarts (restarts.py)."""
     found = [
         _finding("lost", row["missing_closed"], "{:,} lost"),
         _conflicts(row),
@@ -251,10 +261,10 @@ def of_device(row: Mapping[str, Any], *, silent_s: float, usual_s: float) -> lis
         _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash blocks left out"),
         _sensors(row["sensor_faults"]),
         _clock(row["clock_ahead_s"]),
-        _silent(silent_s, usual_s),
+        _silent(silent_s, listened_s, silence.after_s(row["report_s"], usual_s, row["messages"])),
         _finding("open", row["missing_open"], "{:,} may still come"),
-        _finding("behind", row["backlog_last"], "holds {:,}", BEHIND_MESSAGES),
-        _finding("restarts", row["boots"] * _restarts_often(row), "{:,} boots"),
+        _finding("behind", row["backlog_last"], "holds {:,}", _many(row["report_s"], usual_s)),
+        _restarts(row["unwanted"]),
         _finding("noclock", row["readings_without_time"], "{:,} without time"),
         _finding("mended", row["mended"], "{:,} bits mended"),
     ]
@@ -295,20 +305,25 @@ def _clock(ahead_s: float) -> Finding | None:
     return Finding("clock", f"clock ahead {duration(ahead_s * 1000)}", ahead_s)
 
 
-def silent_after_s(usual_s: float) -> float:
-    """usual_s: between two messages, 0: not known."""
-    return max(SILENT_S, SILENT_INTERVALS * usual_s)
-
-
-def _silent(silent_s: float, usual_s: float) -> Finding | None:
-    if silent_s <= silent_after_s(usual_s):
+def _silent(silent_s: float, listened_s: float | None, after_s: float) -> Finding | None:
+    if silent_s <= after_s:
         return None
-    return Finding("silent", f"silent {duration(silent_s * 1000)}", silent_s)
+    text = duration(silent_s * 1000)
+    if listened_s is not None and listened_s <= after_s:
+        return Finding("waiting", f"last heard {text} ago", silent_s)
+    return Finding("silent", f"silent for {text}", silent_s)
 
 
-def _restarts_often(row: Mapping[str, Any]) -> bool:
-    days = max((row["last_seen"] - row["first_seen"]).total_seconds() / 86_400, 1e-6)
-    return row["boots"] >= BOOTS and row["boots"] / days > BOOTS_A_DAY
+def _many(report_s: float, usual_s: float) -> int:
+    """A backlog: more messages than a board collects, in deep sleep, until it counts as silent."""
+    of_a_report = report_s / usual_s if usual_s > 0 else 0.0
+    return BEHIND_MESSAGES + int(min(3 * of_a_report, 1e6))
+
+
+def _restarts(causes: list[int]) -> Finding | None:
+    if len(causes) < restarts.OFTEN:
+        return None
+    return Finding("restarts", restarts.words(causes), len(causes))
 
 
 def verdict(found: list[tuple[dict, list[Finding]]], *of_theirs: int) -> list[str]:

@@ -15,19 +15,23 @@ OTHER = "•"  # an event of an unknown kind; the list at the end names it
 
 
 def duration(milliseconds: float | None) -> str:
-    """12 ms, 3.4 s, 5.0 min, 2.1 h, 7.0 days; a dash if it is not known."""
+    """12 ms, 3.4 s, 50 s, 1.5 min, 15 min, 36 h, 7 days; a dash if it is not known. live.js writes
+    the same."""
     if _is_unknown(milliseconds):
         return "-"
-    for limit, divisor, unit in (
-        (1e3, 1, "ms"),
-        (60e3, 1e3, "s"),
-        (3600e3, 60e3, "min"),
-        (86400e3, 3600e3, "h"),
-    ):
-        if abs(milliseconds) < limit:
-            value = milliseconds / divisor
-            return f"{value:.0f} {unit}" if unit == "ms" else f"{value:.3g} {unit}"
-    return f"{milliseconds / 86400e3:.3g} days"
+    if abs(milliseconds) < 999.5:
+        return f"{milliseconds:.0f} ms"
+    for limit, divisor, unit in ((60, 1e3, "s"), (60, 60e3, "min"), (48, 3600e3, "h")):
+        value = milliseconds / divisor
+        if abs(value) < limit - 0.5:
+            return f"{_short(value)} {unit}"
+    days = _short(milliseconds / 86400e3)
+    return f"{days} day{'' if days == '1' else 's'}"
+
+
+def _short(value: float) -> str:
+    """Tenths below ten; 3.0 is 3."""
+    return f"{value:.1f}".removesuffix(".0") if abs(value) < 9.95 else f"{value:.0f}"
 
 
 def _is_unknown(value: object) -> bool:

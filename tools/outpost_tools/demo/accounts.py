@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from outpost_tools.common.words import count
 from outpost_tools.demo.verify import Result
 from outpost_tools.simulate.fleet import Events
 
@@ -82,6 +83,22 @@ def is_exact(summary: dict[str, Any]) -> bool:
     """Nothing was lost, duplicated or invented, and something was published."""
     return summary["published"] > 0 and not (
         summary["lost"] or summary["duplicate_rows"] or summary["invented"]
+    )
+
+
+def verdict(summary: dict[str, Any]) -> str:
+    """EXACT or not, with the numbers, in a sentence."""
+    word = "EXACT" if is_exact(summary) else "NOT EXACT"
+    cut = summary["unacknowledged"]
+    more = f" ({cut:,} of them as a power cut ended publish())" if cut else ""
+    return (
+        f"{word}: {summary['published']:,} measurements published, {summary['stored']:,} "
+        f"stored{more}; "
+        f"{summary['lost']:,} lost, {summary['duplicate_rows']:,} duplicated, "
+        f"{summary['invented']:,} invented. On purpose: "
+        f"{count(summary['power_cuts'], 'power cut')}, broker killed {summary['broker_kills']} x, "
+        f"collector killed {summary['collector_kills']} x, "
+        f"{count(summary['link_cuts'], 'link cut')}."
     )
 
 

@@ -86,8 +86,6 @@ async def _demo(args: argparse.Namespace) -> int:
     await _tool(
         ["pipeline", "run", "--log", str(stage.log), "--tables", str(out / "tables")], out, progress
     )
-    report = ["report", "--tables", str(out / "tables"), "--out", str(out / "report.html")]
-    await _tool([*report, "--events", str(out / "events.json")], out, progress)
     progress.say("comparing the boards' journals with the tables, row for row")
     run = {"interpreter": stage.fleet.interpreter, "broker": args.broker, "seed": args.seed}
     run["seconds"] = round(time.monotonic() - began, 1)
@@ -95,11 +93,19 @@ async def _demo(args: argparse.Namespace) -> int:
         summary = _account(stage, out, offline_s, run)
     except (OSError, ValueError) as error:
         raise DemoError(f"journals and tables cannot be compared: {error}") from error
+    await _report(out, accounts.verdict(summary), progress)
+    summary["seconds"] = round(time.monotonic() - began, 1)
     _write(out / "summary.json", summary)
     print(accounts.table(summary))
     exact = accounts.is_exact(summary)
     print(f"{'EXACT' if exact else 'NOT EXACT'}: {out / 'summary.json'}, {out / 'report.html'}")
     return 0 if exact else 1
+
+
+async def _report(out: Path, verdict: str, progress: Progress) -> None:
+    report = ["report", "--tables", str(out / "tables"), "--out", str(out / "report.html")]
+    report += ["--events", str(out / "events.json"), "--headline", verdict]
+    await _tool(report, out, progress)
 
 
 def _account(

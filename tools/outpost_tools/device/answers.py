@@ -17,6 +17,9 @@ from outpost_tools.device.settings_file import Settings
 _NEEDED = ("device_id", "broker_host", "wifi_ssid", "mode")
 _SERIES_MS = 60_000  # a longer interval leaves few samples in a record
 _AT_KEY = re.compile(r"key '(\w+)',? (.*)", re.DOTALL)
+# How old a value may be where somebody looks at it: as in the example's interval. Sending costs
+# energy, so on a battery people choose deep sleep, or a longer series_age_s.
+LIVE_S = 60
 _IN_SENSOR = re.compile(r"\): key '(\w+)' (.*)", re.DOTALL)
 _IN_NETWORK = re.compile(r"entry (\d+): key '(\w+)' (.*)", re.DOTALL)
 
@@ -49,7 +52,8 @@ def check(
     if "series" in given or not series_win(settings.full):
         return settings
     try:
-        return settings_file.check({**given, "series": True}, name, folder, kind, ca)
+        live = {"series": True, "series_age_s": LIVE_S}
+        return settings_file.check({**live, **given}, name, folder, kind, ca)
     except ToolError:  # more readings than a series takes
         return settings
 

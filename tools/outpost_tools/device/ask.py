@@ -66,8 +66,9 @@ _BACK, _NONE = "<", "-"
 _YES, _NO = "yes", "no"
 SERIES = (
     "series = true: each measurement is on flash at once, and many go out as one message, at the "
-    "latest after 10 minutes. A settings file may say series_age_s, or series = false: a message "
-    "each (firmware/station/SERIES.md)."
+    "latest after a minute, so pages show values that are a minute old. On a battery, series_age_s "
+    "= 600 sends a tenth of the messages; series = false: a message each "
+    "(firmware/station/SERIES.md)."
 )
 
 

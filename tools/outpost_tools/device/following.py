@@ -18,18 +18,17 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.common import causes, message, refusals, series, tls
+from outpost_tools.common import causes, message, refusals, series, silence, tls
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message_connection import MessageConnection
 from outpost_tools.common.mqtt_connection import Limits
 from outpost_tools.common.visible import visible
-from outpost_tools.common.words import number
+from outpost_tools.common.words import duration, number
 from outpost_tools.device.watching import ended, say
 
 _POLL_S = 0.2
 _LIMITS = Limits(messages=100, seconds=0.2, bytes=1 << 20)
-_SILENCE_S = 60.0
 # A confirmation so soon after SUBSCRIBE may be of messages from before it.
 _SETTLED_S = 5.0
 _ADVICE = (
@@ -42,7 +41,8 @@ Say = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where to look, as whom. device: "+" for all. login: user and password. version: of MQTT; a
-    board that speaks 5.0 may do so because its broker takes nothing else."""
+    board that speaks 5.0 may do so because its broker takes nothing else. report_s: between two
+    reports of the board; 0: not known."""
 
     address: tuple[str, int]
     prefix: str
@@ -52,6 +52,7 @@ class Source:
     tls: ssl.SSLContext | None
     version: int = mqtt.MQTTv311
     ways: causes.Ways = causes.OPTIONS
+    report_s: float = 0.0
 
     @property
     def user(self) -> str:
@@ -65,7 +66,15 @@ def of_settings(settings: dict[str, Any], folder: Path) -> Source:
     tls = tls_context(settings, folder) if settings["tls"] else None
     # not the board's own client identifier: that would throw it off
     where = address, settings["topic_prefix"], settings["device_id"]
-    return Source(*where, "", login, tls, version_of(settings), causes.SETTINGS)
+    how = version_of(settings), causes.SETTINGS, report_s(settings)
+    return Source(*where, "", login, tls, *how)
+
+
+def report_s(settings: dict[str, Any]) -> float:
+    """As the board will announce it (firmware/station/about.py)."""
+    every_s = settings["interval_ms"] * settings["connect_every"] / 1000
+    is_series = settings["series"] and not settings["deep_sleep"]
+    return max(every_s, settings["series_age_s"]) if is_series else every_s
 
 
 def version_of(settings: dict[str, Any]) -> int:
@@ -109,6 +118,7 @@ class Follower(MessageConnection[None]):
             version=source.version, ways=source.ways,
         )  # fmt: skip
         self._source, self._tell = source, tell
+        self._report_s = source.report_s
         self.data = f"{source.prefix}/{source.device}/data"
         self._durable = f"{source.prefix}/{source.device}/durable"
         self.fault = ""
@@ -123,13 +133,16 @@ class Follower(MessageConnection[None]):
         return self._connection > 0
 
     def look(self) -> None:
-        """Say, once, that it is quiet."""
-        if time.monotonic() - self._last_at < _SILENCE_S or not self.connected:
+        """Say, once, that a report is overdue."""
+        due_s = silence.due_s(self._report_s)
+        if time.monotonic() - self._last_at < due_s or not self.connected:
             return
         self._last_at = float("inf")
+        every = f" (it reports every {duration(1000 * self._report_s)})" if self._report_s else ""
         self._say(
-            f"nothing on {self.data} in {_SILENCE_S:.0f} s: does the board send, under this name, "
-            f"to this broker, and may {self._source.user} read it? (not said again)"
+            f"nothing on {self.data} in {duration(1000 * due_s)}{every}: does the board send, "
+            f"under this name, to this broker, and may {self._source.user} read it? (not said "
+            "again)"
         )
 
     def _subscribe(self, client: mqtt.Client) -> None:

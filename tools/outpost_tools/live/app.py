@@ -1,7 +1,7 @@
 """The addresses of the live page. Read-only: GET and HEAD alone.
 
-    /  /board/NAME?span=day|week|month  /board/NAME/charts  /events  /metrics  /report  /healthz
-    /static/*
+    /  /board/NAME?span=hour|hours|day|week|month|year  /board/NAME/charts  /events  /metrics
+    /report  /healthz  /static/*
 
 Nothing of others is ever script: scripts and styles come from /static alone, and the browser knows
 it. Without a password only who asks for this machine by its own name is answered: a page of
@@ -34,10 +34,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outpost_tools.common import web
 from outpost_tools.live import device_page, page
+from outpost_tools.live.board import Board
 from outpost_tools.live.events import MOST_BROWSERS, Changes
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
-from outpost_tools.live.history import SPANS
+from outpost_tools.live.history import SPANS, fitting
 from outpost_tools.live.prometheus import Readings
 
 # A chart's axis puts each of its labels in place by a style of its own.
@@ -111,7 +112,9 @@ class _Pages:
             board = fleet.boards.get(request.path_params["name"])
             if board is None:
                 return PlainTextResponse("no such board has sent anything\n", 404)
-            text = device_page.render(fleet, board, _span(request), self._changes.cursor())
+            text = device_page.render(
+                fleet, board, _span(request, fleet, board), self._changes.cursor()
+            )
             return HTMLResponse(text)
 
     def charts(self, request: Request) -> Response:
@@ -119,7 +122,10 @@ class _Pages:
             board = self._fleet.boards.get(request.path_params["name"])
             if board is None:
                 return PlainTextResponse("no such board has sent anything\n", 404)
-            return HTMLResponse(device_page.all_charts(self._fleet, board, _span(request)))
+            return HTMLResponse(self._charts_of(board, request))
+
+    def _charts_of(self, board: Board, request: Request) -> str:
+        return device_page.all_charts(self._fleet, board, _span(request, self._fleet, board))
 
     async def events(self, request: Request) -> Response:
         if self._changes.browsers >= MOST_BROWSERS:
@@ -141,9 +147,10 @@ class _Pages:
         return PlainTextResponse(f"{reason or 'ok'}\n", 503 if reason else 200)
 
 
-def _span(request: Request) -> str:
-    asked = request.query_params.get("span", "day")
-    return asked if asked in SPANS else "day"
+def _span(request: Request, fleet: Fleet, board: Board) -> str:
+    """As asked for, or the one that fits what the board has sent."""
+    asked = request.query_params.get("span", "")
+    return asked if asked in SPANS else fitting((fleet.clock() - board.oldest_ms) / 1000)
 
 
 class _Guard:

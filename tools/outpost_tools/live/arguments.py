@@ -18,7 +18,7 @@ SUMMARY = "show the newest values of all boards on a live page, without Spark"
 _DESCRIPTION = """\
 Serve a page with the newest value of every sensor, straight from the collectors' log. The page
 shows sparklines, age, battery, signal, backlog, and what needs attention, with advice; for each
-board, it has charts of a day, a week and a month. New values appear by themselves. The command only
+board, it has charts of an hour to a year. New values appear by themselves. The command only
 reads the log, which may be written, sealed and deleted meanwhile.
 """
 _EXAMPLES = """\
@@ -28,11 +28,12 @@ examples:
                                                       for the whole house: user "outpost"
   outpost live --log log --listen 0.0.0.0:8443 --password-file password.txt \\
                --cert live.pem --key live.key         HTTPS
+  outpost live --log log --forget old-board           takes a board off the page
   outpost live --log log --alerts alerts.toml         reports problems to a person
   curl -s 127.0.0.1:8180/metrics                      the readings, for Prometheus
 
 Without a password, it listens only on this machine. Nothing can be changed through the page.
-It needs about 22 KiB of memory for each sensor that was read in the last day, week and month.
+It needs about 33 KiB of memory for each sensor that was read in the last hour to the last year.
 """
 
 
@@ -72,12 +73,25 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="URL",
         help="the collector's /healthz, for --alerts; default: check whether one holds the log",
     )
+    _add_forget(parser)
     add_http_names(parser)
     add_page(parser)
 
 
+def _add_forget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--forget",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="do not serve: take this board off the page until it sends again; the log keeps all",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """0 after SIGTERM or SIGINT. Raises ToolError."""
+    if args.forget:
+        return _forget(args)
     password = page_password(args)
     from outpost_tools.live.app import Login
     from outpost_tools.live.serve import Address, serve
@@ -97,6 +111,16 @@ def run(args: argparse.Namespace) -> int:
         args.log, where, login, history_bytes=args.history_mib << 20, report=args.report,
         jobs=args.jobs, say=say, names=args.http_name, alerts=alerts,
     )  # fmt: skip
+    return 0
+
+
+def _forget(args: argparse.Namespace) -> int:
+    import time
+
+    from outpost_tools.live import forgotten
+
+    forgotten.add(args.log, args.forget, time.time_ns() // 1_000_000)
+    _say(f"forgotten: {', '.join(args.forget)}; the page follows within seconds")
     return 0
 
 

@@ -10,10 +10,9 @@ import re
 from bisect import insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from statistics import median
 
-from outpost_tools.common import attention, ranges, sensor_notes
+from outpost_tools.common import attention, ranges, restarts, sensor_notes, silence
 from outpost_tools.common.labels import HEALTH_COUNTS, HEALTH_STATES
 from outpost_tools.common.message import Message
 from outpost_tools.common.senml import Reading
@@ -129,7 +128,7 @@ class Board:
         self.findings: list[attention.Finding] = []
         self._newest: tuple[int, str, int] = (-1, "", -1)
         self._streams: dict[str, _Stream] = {}
-        self._boots: dict[tuple[str, int], None] = {}
+        self._restarts = restarts.Restarts()
         self._health: dict[str, dict[tuple[str, int], int]] = {}
         self._times: list[int] = []
         self._untimed = 0
@@ -144,12 +143,11 @@ class Board:
         if not stream.take(message):
             return False
         self.messages += 1
-        self._boots[message.stream, message.boot] = None
-        while len(self._boots) > _MOST_BOOTS:
-            del self._boots[next(iter(self._boots))]
         offset_ms = _clock(stream, message)
         for reading in message.readings:
             self._take(reading, message, received_ms, offset_ms, now_ms, version, free)
+        began_ms = _placed(message.readings[0], message, offset_ms) or received_ms
+        self._restarts.take(message.stream, message.boot, began_ms, _cause(message))
         self.version = version
         return True
 
@@ -173,14 +171,9 @@ class Board:
         if reading.name in _HEALTH:
             self._take_health(reading, message)
             return
-        time_ms, is_arrival = received_ms, False
-        if reading.time_s is not None:
-            time_ms = round(reading.time_s * 1000)
-        elif offset_ms is not None and message.uptime_s is not None:
-            time_ms = round((message.uptime_s + reading.shift_s) * 1000) + offset_ms
-        else:
-            is_arrival = True
-            self._untimed += 1
+        placed_ms = _placed(reading, message, offset_ms)
+        time_ms, is_arrival = placed_ms or received_ms, placed_ms is None
+        self._untimed += is_arrival
         if reading is message.readings[0]:
             if (received_ms, message.stream, message.seq) == self._newest:
                 self._ahead_ms = max(time_ms - received_ms, 0)
@@ -255,6 +248,26 @@ class Board:
         steps = [b - a for a, b in zip(self._times, self._times[1:], strict=False) if b > a]
         return median(steps) / 1000 if steps else 0.0
 
+    @property
+    def needs_attention(self) -> bool:
+        return any(one.kind.needs_attention for one in self.findings)
+
+    @property
+    def oldest_ms(self) -> int:
+        """About: of its readings, or of their arrival."""
+        oldest = (one.recent[0].time_ms for one in self.sensors.values() if one.recent)
+        return min(self.first_seen_ms, min(oldest, default=self.first_seen_ms))
+
+    @property
+    def report_s(self) -> float:
+        """As it announced; 0: it has not."""
+        told = self.sensors.get(silence.REPORT_S)
+        return max(told.newest.value, 0.0) if told is not None and told.recent else 0.0
+
+    @property
+    def silent_after_s(self) -> float:
+        return silence.after_s(self.report_s, self.usual_s, self.messages)
+
     def row(self, *, count_missing: bool) -> dict:
         """What attention.of_device() asks for. Messages with contents that conflict are not looked
         for here: the pipeline finds them."""
@@ -270,9 +283,9 @@ class Board:
             "conflicts": 0,
             "two_boards": False,
             "backlog_last": self.backlog,
-            "boots": len(self._boots),
-            "first_seen": _moment(self.first_seen_ms),
-            "last_seen": _moment(self.last_seen_ms),
+            "unwanted": self._restarts.unwanted(self.last_seen_ms, self.messages),
+            "report_s": self.report_s,
+            "messages": self.messages,
             "readings_without_time": self._untimed,
             "sensor_faults": [words for words in faults if words],
             "clock_ahead_s": self._ahead_ms / 1000,
@@ -290,5 +303,15 @@ def _clock(stream: _Stream, message: Message) -> int | None:
     return known[2] if known is not None and known[0] == message.boot else None
 
 
-def _moment(time_ms: int) -> datetime:
-    return datetime.fromtimestamp(time_ms / 1000, UTC)
+def _placed(reading: Reading, message: Message, offset_ms: int | None) -> int | None:
+    """When it was taken; None: not known."""
+    if reading.time_s is not None:
+        return round(reading.time_s * 1000)
+    if offset_ms is None or message.uptime_s is None:
+        return None
+    return round((message.uptime_s + reading.shift_s) * 1000) + offset_ms
+
+
+def _cause(message: Message) -> float | None:
+    told = (reading.value for reading in message.readings if reading.name == restarts.CAUSE)
+    return next(told, None)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from outpost_tools.common.words import escape, number, unit_text, with_unit
+from outpost_tools.common.words import escape, number, unit_text
+from outpost_tools.live import words
 from outpost_tools.live.board import Point, Sensor
 from outpost_tools.live.history import Bin, Span
 
@@ -18,16 +19,12 @@ _CHART_WIDE, _CHART_HIGH = 1000, 200
 _GAP_BINS = 3  # a longer silence breaks the line
 
 
-def value_text(sensor: Sensor, value: float) -> str:
-    return with_unit(value, sensor.unit)
-
-
 def recent_words(sensor: Sensor) -> str:
     """What the sparkline shows."""
     values = [point.value for point in sensor.recent]
     if len(values) == 1:
         return "one reading so far"
-    least, most = number(min(values)), value_text(sensor, max(values))
+    least, most = number(min(values)), words.text(sensor, max(values))
     return f"last {len(values)} readings: {least} to {most}"
 
 
@@ -48,27 +45,26 @@ def sparkline(points: Sequence[Point]) -> str:
     return "M" + "L".join(places)
 
 
-def chart(sensor: Sensor, bins: list[Bin], span: Span, now_ms: int) -> str:
+def chart(sensor: Sensor, bins: list[Bin], span: Span, begin_ms: int, now_ms: int) -> str:
     """A figure: band from least to greatest, line of the means, axes, and the same as a table."""
     least = min(one.least for one in bins)
     most = max(one.greatest for one in bins)
-    begin_ms = now_ms - span.seconds * 1000
     ticks = _ticks(least, most)
     low, high = min(ticks[0], least), max(ticks[-1], most)
     scale = _Scale(begin_ms, now_ms, low, high)
     name, unit = escape(sensor.name), escape(unit_text(sensor.unit))
-    words = (
+    shown = (
         f"{name}, the last {span.title}: least {number(least)}, greatest {number(most)} {unit}, "
         f"in {len(bins)} steps"
     )
     lines = "".join(f'<path class="grid" d="M0,{scale.y(t):.1f}H{_CHART_WIDE}"/>' for t in ticks)
     labels = "".join(
-        f'<span style="--y:{scale.y(t) / _CHART_HIGH:.4f}">{number(t)}</span>' for t in ticks
+        f'<span style="--y:{scale.y(t) / _CHART_HIGH:.4f}">{words.axis(t)}</span>' for t in ticks
     )
     return (
         f'<div class="plot"><div class="y" aria-hidden="true">{labels}</div>'
         f'<svg viewBox="0 0 {_CHART_WIDE} {_CHART_HIGH}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{words}">{lines}{_band(bins, span, scale)}</svg></div>'
+        f'aria-label="{shown}">{lines}{_band(bins, span, scale)}</svg></div>'
         f'<div class="x" aria-hidden="true">{_times(begin_ms, now_ms)}</div>'
     )
 
@@ -94,7 +90,7 @@ def _band(bins: list[Bin], span: Span, scale: _Scale) -> str:
         low = [f"{x},{scale.y(b.least):.1f}" for x, b in zip(xs, run, strict=True)]
         mean = [f"{x},{scale.y(b.mean):.1f}" for x, b in zip(xs, run, strict=True)]
         if len(run) == 1:  # a path of one point draws nothing
-            mean.append(f"{float(xs[0]) + 2:.1f},{scale.y(run[0].mean):.1f}")
+            mean.append(f"{float(xs[0]) + 5:.1f},{scale.y(run[0].mean):.1f}")
         parts.append(f'<path class="band" d="M{"L".join(top + low[::-1])}Z"/>')
         parts.append(f'<path class="mean" d="M{"L".join(mean)}"/>')
     return "".join(parts)

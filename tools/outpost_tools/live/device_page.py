@@ -1,4 +1,4 @@
-"""One board's page: its state and what to do, and each sensor over a day, a week or a month, as a
+"""One board's page: its state and what to do, and each sensor over an hour to a year, as a
 chart and as a table.
 """
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from outpost_tools.common.words import count, escape, natural, number, unit_text
-from outpost_tools.live import charts, page
+from outpost_tools.live import charts, page, words
 from outpost_tools.live.board import Board, Sensor
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.history import SPANS, Bin
@@ -22,9 +22,9 @@ def render(fleet: Fleet, board: Board, span: str, cursor: str) -> str:
         f'<header><p class="back"><a href="/">All boards</a></p><h1>{name}</h1>'
         '<p id="link" class="link" role="status">values as of the loading of this page</p>'
         f'</header><main id="main">{_todo(board)}'
-        f'<div id="cards">{page.card(board, is_alone=True)}</div>'
-        f'{_spans(board, span)}<div id="charts">{all_charts(fleet, board, span)}</div>'
-        f"{page.footer()}</main>"
+        f'<div id="cards">{page.card(fleet, board, is_alone=True)}</div>'
+        f'{_spans(board, span)}<div id="charts" data-span="{span}">'
+        f"{all_charts(fleet, board, span)}</div>{page.footer()}</main>"
     )
     return page.document(f"{board.name} – Outpost", body, fleet, cursor, board.name)
 
@@ -54,11 +54,29 @@ def _current(is_it: bool) -> str:
 
 def all_charts(fleet: Fleet, board: Board, span: str) -> str:
     now_ms = fleet.clock()
-    sensors = sorted(board.sensors.values(), key=lambda one: natural(one.name))
-    return "".join(_figure(sensor, span, now_ms) for sensor in sensors) + _reach(fleet)
+    measured = words.is_measured
+    sensors = sorted(_drawn(board), key=lambda one: (not measured(board, one), natural(one.name)))
+    begin_ms = _begin_ms(board, sensors, span, now_ms)
+    figures = "".join(_figure(sensor, span, begin_ms, now_ms) for sensor in sensors)
+    return figures + _reach(fleet)
 
 
-def _figure(sensor: Sensor, name: str, now_ms: int) -> str:
+def _begin_ms(board: Board, sensors: list[Sensor], name: str, now_ms: int) -> int:
+    """Of the charts: the span's, or that of the readings of a board that is new."""
+    begin_ms = now_ms - SPANS[name].seconds * 1000
+    if board.first_seen_ms <= begin_ms:
+        return begin_ms
+    found = [bins[0].begin_ms for one in sensors if (bins := one.history.bins(name, now_ms))]
+    return max(begin_ms, min(found, default=begin_ms))
+
+
+def _drawn(board: Board) -> list[Sensor]:
+    """What is measured, and what of the board changes steadily."""
+    own = (board.battery, board.signal, board.sensors.get("memory"))
+    return [one for one in board.sensors.values() if one in own or words.is_measured(board, one)]
+
+
+def _figure(sensor: Sensor, name: str, begin_ms: int, now_ms: int) -> str:
     span, bins = SPANS[name], sensor.history.bins(name, now_ms)
     unit = escape(unit_text(sensor.unit))
     title = f"{escape(sensor.name)}{f' <small>{unit}</small>' if unit else ''}"
@@ -67,7 +85,7 @@ def _figure(sensor: Sensor, name: str, now_ms: int) -> str:
         return f'<figure class="chart"><figcaption>{title}</figcaption><p>{text}</p></figure>'
     return (
         f'<figure class="chart"><figcaption>{title}</figcaption>'
-        f"{charts.chart(sensor, bins, span, now_ms)}{_table(sensor, bins)}</figure>"
+        f"{charts.chart(sensor, bins, span, begin_ms, now_ms)}{_table(sensor, bins)}</figure>"
     )
 
 

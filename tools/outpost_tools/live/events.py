@@ -13,7 +13,7 @@ import secrets
 from collections.abc import AsyncIterator
 from functools import lru_cache
 
-from outpost_tools.live import charts, page
+from outpost_tools.live import page, words
 from outpost_tools.live.board import Sensor
 from outpost_tools.live.fleet import Fleet
 
@@ -112,7 +112,7 @@ class Changes:
             for board in fleet.changed_boards(since, name):
                 boards.append([board.number, board.last_seen_ms, board.backlog])
                 if board.facts_version > since:
-                    cards[board.number] = page.card(board, is_alone=name is not None)
+                    cards[board.number] = page.card(fleet, board, is_alone=name is not None)
                 else:
                     found = fleet.changed_sensors(board, since)
                     sensors += [_news_of(sensor, since) for sensor in found]
@@ -131,7 +131,7 @@ def _news_of(sensor: Sensor, since: int) -> list:
         for point in sensor.recent
         if is_reset or point.version > since
     ]
-    text = charts.value_text(sensor, sensor.newest.value)
+    text = words.text(sensor, sensor.newest.value)
     return [
         sensor.number, text, sensor.newest.time_ms, int(sensor.is_arrival), int(is_reset), points
     ]  # fmt: skip

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from outpost_tools.common import arrival, attention, collector_notes, message
 from outpost_tools.common.message import Message
@@ -53,6 +54,11 @@ class Fleet:
         self._board_numbers = itertools.count()
         self._looked_at = float("-inf")
         self._told: tuple = ()
+        self.log: Path | None = None
+        self.home: Path | None = None  # folders, for the commands that the page advises
+        self._forgotten: dict[str, int] = {}  # boards, and up to which arrival
+        # Since when boards can be heard here, and the newest arrival before that
+        self._listens_ms, self._before_ms = clock(), 0
 
     # --- What comes in ---
 
@@ -79,11 +85,14 @@ class Fleet:
         except message.Malformed as error:
             self._refuse(str(error))
             return
-        board = self._board(found.device)
+        is_over = frame.received_ms <= self._forgotten.get(found.device, -1)
+        board = None if is_over else self._board(found.device)
         if board is not None:
             now_ms, unset = self.clock(), frame.is_clock_unset
             newest_s = max((one.time_s or 0.0 for one in found.readings), default=None)
             seen_ms = arrival.seen_ms(frame.received_ms, now_ms, newest_s, is_unset=unset)
+            if seen_ms < self._listens_ms:
+                self._before_ms = max(self._before_ms, seen_ms)
             if board.take(found, seen_ms, now_ms, self.version, self._numbers):
                 self.on_message(found, seen_ms)
 
@@ -101,6 +110,17 @@ class Fleet:
             found = self.boards[name] = Board(name, next(self._board_numbers))
             found.facts_version = self.version
         return found
+
+    def forget(self, until: dict[str, int]) -> None:
+        """Boards, each with the arrival up to which nothing of it is shown (forgotten.py)."""
+        with self.lock:
+            if until == self._forgotten:
+                return
+            self._forgotten = dict(until)
+            for name, until_ms in until.items():
+                if name in self.boards and self.boards[name].last_seen_ms <= until_ms:
+                    del self.boards[name]
+            self._looked_at = float("-inf")
 
     def damaged(self, pieces: int) -> None:
         with self.lock:
@@ -125,6 +145,8 @@ class Fleet:
         with self.lock:
             self._looked_at = now
             self.version += 1
+            if self.is_collected is False:
+                self._deaf()
             changed = [board for board in self.boards.values() if self._is_news(board)]
             for board in changed:
                 board.facts_version = self.version
@@ -134,13 +156,26 @@ class Fleet:
             elif not changed:
                 self.version -= 1
 
+    def _deaf(self) -> None:
+        """No collector stores anything: nobody can be heard, so nobody is silent."""
+        self._listens_ms = self.clock()
+        self._before_ms = max((one.last_seen_ms for one in self.boards.values()), default=0)
+
     def _is_news(self, board: Board) -> bool:
-        # duration words of a silent board change every look; that it is silent is the news
-        before = [(one.key, one.key == "silent" or one.text) for one in board.findings]
-        silent_s = max(self.clock() - board.last_seen_ms, 0) / 1000
+        before = [one.news for one in board.findings]
         row = board.row(count_missing=self.reading is None)
-        board.findings = attention.of_device(row, silent_s=silent_s, usual_s=board.usual_s)
-        return before != [(one.key, one.key == "silent" or one.text) for one in board.findings]
+        silent_s, heard_s = self._silent_s(board)
+        board.findings = attention.of_device(
+            row, silent_s=silent_s, usual_s=board.usual_s, listened_s=heard_s
+        )
+        return before != [one.news for one in board.findings]
+
+    def _silent_s(self, board: Board) -> tuple[float, float]:
+        """(since it was last seen, how much of that it could have been heard): the time before our
+        start counts as far as others were heard then."""
+        now_ms, seen_ms = self.clock(), board.last_seen_ms
+        here_ms = now_ms - max(seen_ms, self._listens_ms)
+        return max(now_ms - seen_ms, 0) / 1000, max(here_ms, self._before_ms - seen_ms, 0) / 1000
 
     def _tells(self) -> tuple:
         """All that the page's head says."""

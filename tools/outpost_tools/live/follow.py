@@ -17,7 +17,7 @@ from pathlib import Path
 from outpost_tools.common import job_notes, segments
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import following, is_end
-from outpost_tools.live import collecting
+from outpost_tools.live import collecting, forgotten
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.history import LONGEST_S
 
@@ -230,6 +230,7 @@ class Follower:
                 _catch_up(tail, numbers)
         for folder in self._tails.keys() - set(folders):
             del self._tails[folder]
+        self._fleet.forget(forgotten.read(self._log))
         self._fleet.is_collected = collecting.writes(folders)
         self._fleet.failed_jobs = job_notes.read(self._jobs) if self._jobs else {}
         if is_first:

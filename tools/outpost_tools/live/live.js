@@ -21,11 +21,16 @@ function age(ms) {
   return s < 1.5 ? "now" : span(s) + " ago";
 }
 
-function span(s) {
-  if (s < 99.5) return Math.round(s) + " s";
-  if (s < 99.5 * 60) return Math.round(s / 60) + " min";
-  if (s < 48 * 3600) return Math.round(s / 3600) + " h";
-  return Math.round(s / 86400) + " days";
+function span(s) { // as duration() in common/words.py
+  if (s < 59.5) return Math.round(s) + " s";
+  if (s < 59.5 * 60) return short(s / 60) + " min";
+  if (s < 47.5 * 3600) return short(s / 3600) + " h";
+  const days = short(s / 86400);
+  return days + (days === "1" ? " day" : " days");
+}
+
+function short(value) {
+  return value < 9.95 ? String(Number(value.toFixed(1))) : String(Math.round(value));
 }
 
 const moments = new Intl.DateTimeFormat(undefined, {
@@ -35,7 +40,15 @@ const hours = new Intl.DateTimeFormat(undefined, {hour: "2-digit", minute: "2-di
 const days = new Intl.DateTimeFormat(undefined, {month: "short", day: "numeric"});
 
 function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  if (element && element.textContent !== text) element.textContent = text;
+}
+
+function writeValue(element, text) {
+  const number = element.firstElementChild; // large; the unit after it is not
+  if (!number) return write(element, text);
+  const at = text.indexOf(" ");
+  write(number, at < 0 ? text : text.slice(0, at));
+  number.nextSibling.nodeValue = at < 0 ? " " : text.slice(at);
 }
 
 function writeTime(element) {
@@ -45,8 +58,8 @@ function writeTime(element) {
     write(element, age(Date.now() + skew - ms) + mark);
     element.title = new Date(ms).toLocaleString();
   } else if (element.dataset.as === "axis") {
-    const isDay = (new URLSearchParams(location.search).get("span") || "day") === "day";
-    write(element, (isDay ? hours : days).format(ms));
+    const chosen = document.getElementById("charts").dataset.span;
+    write(element, (["hour", "hours", "day"].includes(chosen) ? hours : days).format(ms));
   } else {
     write(element, moments.format(ms));
   }
@@ -93,7 +106,7 @@ const watcher = new IntersectionObserver(entries => {
     if (!isIntersecting) { inSight.delete(target); continue; }
     inSight.add(target);
     writeTimes(target);
-    for (const row of target.querySelectorAll("tr[data-s]")) {
+    for (const row of target.querySelectorAll("[data-s]")) {
       if (dirty.has(Number(row.dataset.s))) ask();
     }
   }
@@ -103,12 +116,12 @@ function isSeen(card) { return inSight.has(card); }
 
 function adopt(card) {
   watcher.observe(card);
-  for (const row of card.querySelectorAll("tr[data-s]")) {
+  for (const row of card.querySelectorAll("[data-s]")) {
     const id = Number(row.dataset.s);
     const spark = row.querySelector(".spark");
-    const points = spark.dataset.p.split(" ").map(p => p.split(":").map(Number));
+    const points = spark ? spark.dataset.p.split(" ").map(p => p.split(":").map(Number)) : [];
     sensors.set(id, {text: row.querySelector(".value").textContent, points});
-    places.set(id, {row, spark, card, line: spark.firstElementChild,
+    places.set(id, {row, spark, card, line: spark?.firstElementChild,
       time: row.querySelector("time"), values: card.querySelectorAll(`[data-v="${id}"]`)});
     dirty.delete(id);
   }
@@ -128,9 +141,9 @@ function draw() {
     const place = places.get(id), sensor = sensors.get(id);
     if (!place || !isSeen(place.card)) continue;
     dirty.delete(id);
-    for (const element of place.values) write(element, sensor.text);
-    place.line.setAttribute("d", path(sensor.points));
-    place.spark.setAttribute("aria-label", lately(sensor.points, sensor.text));
+    for (const element of place.values) writeValue(element, sensor.text);
+    place.line?.setAttribute("d", path(sensor.points));
+    place.spark?.setAttribute("aria-label", lately(sensor.points, sensor.text));
     place.time.dataset.ms = sensor.time;
     if (sensor.isArrival) place.time.dataset.arrival = "yes";
     else delete place.time.dataset.arrival;
@@ -175,6 +188,10 @@ function putCard(id, html) {
   const old = document.getElementById("b" + id);
   const hadFocus = old && old.contains(document.activeElement);
   if (old) {
+    old.querySelectorAll("details").forEach(one => { // what was opened stays open
+      const again = card.getElementsByClassName(one.className)[0];
+      if (one.open && again) again.open = true;
+    });
     watcher.unobserve(old);
     if (inSight.delete(old)) inSight.add(card);
     old.replaceWith(card);
@@ -198,6 +215,7 @@ function putHead(html) {
   // the element that a screen reader listens to stays
   const fresh = holder.content.querySelector(".verdict");
   if (verdict.textContent !== fresh.textContent) verdict.innerHTML = fresh.innerHTML;
+  verdict.className = fresh.className;
   fresh.remove();
   while (verdict.nextSibling) verdict.nextSibling.remove();
   head.append(holder.content);
@@ -205,6 +223,10 @@ function putHead(html) {
 }
 
 function putInOrder(order) {
+  const wanted = new Set(order.map(id => "b" + id));
+  for (const card of [...cards.children]) {
+    if (!wanted.has(card.id)) card.remove(); // it was forgotten
+  }
   if (cards.contains(document.activeElement)) return; // nothing moves under somebody's hands
   let at = cards.firstElementChild;
   for (const id of order) {
@@ -227,7 +249,7 @@ function filter() {
   for (const card of cards.children) {
     const isIt = (!only.checked || card.dataset.needs === "yes") && (!wanted ||
       card.dataset.name.toLowerCase().includes(wanted) ||
-      [...card.querySelectorAll("tbody th")].some(
+      [...card.querySelectorAll(".name")].some(
         th => th.textContent.toLowerCase().includes(wanted)));
     card.hidden = !isIt;
     shown += isIt;
@@ -267,7 +289,8 @@ function connect() {
 async function redrawCharts() {
   const charts = document.getElementById("charts");
   if (document.hidden || charts.querySelector("details[open]")) return;
-  const answer = await fetch(location.pathname + "/charts" + location.search).catch(() => null);
+  const address = location.pathname + "/charts?span=" + charts.dataset.span;
+  const answer = await fetch(address).catch(() => null);
   if (!answer || !answer.ok) return;
   const holder = document.createElement("template");
   holder.innerHTML = await answer.text();

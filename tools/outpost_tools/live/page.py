@@ -6,22 +6,18 @@ Complete without its script, but for what is new. Knows the fleet, no network.
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote
 
 from outpost_tools.common import attention
 from outpost_tools.common.words import count, escape, natural
-from outpost_tools.live import charts
+from outpost_tools.live import charts, words
 from outpost_tools.live.board import Board, Sensor
 from outpost_tools.live.fleet import Fleet
 
 _NAMES_SHOWN = 6
-_NO_BOARD = (
-    "<p>No board has sent anything yet. With <code>outpost run HOME</code>, "
-    "<code>outpost setup HOME</code> sets up a board; with another broker, "
-    "<code>outpost provision</code> does. Is one set up already? <code>outpost monitor</code> "
-    "shows what it sends. Values appear here by themselves.</p>"
-)
 
 
 def document(title: str, body: str, fleet: Fleet, cursor: str, board: str = "") -> str:
@@ -42,7 +38,7 @@ def document(title: str, body: str, fleet: Fleet, cursor: str, board: str = "") 
 
 def overview(fleet: Fleet, cursor: str, *, has_report: bool = False) -> str:
     boards = fleet.in_order()
-    cards = "".join(card(board) for board in boards)
+    cards = "".join(card(fleet, board) for board in boards)
     tools = _tools(len(boards)) if len(boards) > 1 else ""
     body = (
         '<header><h1>Outpost, live</h1><p id="link" class="link" role="status">'
@@ -78,9 +74,56 @@ def head(fleet: Fleet) -> str:
     verdict = " ".join(
         f"<span>{part}</span>" for part in attention.verdict(found, *fleet.of_collectors)
     )
+    first = "" if fleet.boards or fleet.reading is not None else _no_board(fleet)
     return (
-        f'<p class="verdict" role="status">{verdict}</p>{"" if fleet.boards else _NO_BOARD}'
+        f'<p class="verdict {_mood(fleet)}" role="status">{verdict}</p>{first}'
         f"{_advice(attention.advice(found, *fleet.of_collectors))}{_of_log(fleet)}"
+    )
+
+
+def _mood(fleet: Fleet) -> str:
+    """Calm or trouble, for the colour of the verdict."""
+    if any(fleet.of_collectors) or any(board.needs_attention for board in fleet.boards.values()):
+        return "trouble"
+    return "calm" if fleet.boards else "empty"
+
+
+def _no_board(fleet: Fleet) -> str:
+    """What to do first, by what runs here."""
+    if fleet.home is not None:
+        todo = f"<p>Set one up in the browser:</p>{command(f'outpost setup {_path(fleet.home)}')}"
+    else:
+        todo = (
+            "<p>Write a board's settings, fill them in, and install them:</p>"
+            f"{command('outpost provision --example > board.toml')}"
+            f"{command('outpost flash --port PORT --settings board.toml')}"
+        )
+    return (
+        f'<section class="first"><h2>Set up the first board</h2>{todo}<p>Is one set up '
+        "already? This shows what it prints, and why it does not connect:</p>"
+        f"{command('outpost monitor --port PORT')}<p>Values appear here by "
+        "themselves.</p></section>"
+    )
+
+
+def command(line: str) -> str:
+    return f'<pre class="command" tabindex="0"><code>{escape(line)}</code></pre>'
+
+
+def _path(folder: Path) -> str:
+    return shlex.quote(str(folder.absolute()))
+
+
+def forgetting(fleet: Fleet, board: Board) -> str:
+    """The button of a board that is silent: the command line that takes it off the page."""
+    is_gone = any(one.key in ("silent", "waiting") for one in board.findings)
+    if not is_gone or fleet.log is None:
+        return ""
+    line = f"outpost live --log {_path(fleet.log)} --forget {shlex.quote(board.name)}"
+    return (
+        '<details class="forget"><summary>Forget this board</summary><p>It is taken off the page '
+        "until it sends again; the log keeps all of it:</p>"
+        f"{command(line)}</details>"
     )
 
 
@@ -126,35 +169,29 @@ def _of_log(fleet: Fleet) -> str:
     if fleet.refused:
         reasons = "; ".join(f"{escape(r)} ({n:,})" for r, n in fleet.refused.most_common(5))
         said.append(
-            f"{count(fleet.refused.total(), 'frame')} of the log are no messages: {reasons}."
+            f"Not messages of Outpost: {count(fleet.refused.total(), 'frame')} of the log. "
+            f"{reasons}."
         )
     if fleet.not_shown:
         said.append(f"{count(len(fleet.not_shown), 'more board')} not shown: too many for a page.")
     return "".join(f'<p class="note">{one}</p>' for one in said)
 
 
-def card(board: Board, *, is_alone: bool = False) -> str:
+def card(fleet: Fleet, board: Board, *, is_alone: bool = False) -> str:
     """An article. is_alone: on the board's own page, which has its name already. data-s: a sensor's
     number, for live.js."""
     name = escape(board.name)
     sensors = sorted(board.sensors.values(), key=lambda one: natural(one.name))
-    rows = "".join(_row(sensor) for sensor in sensors)
-    more = (
-        f'<p class="note">{count(board.hidden_sensors, "reading")} of more sensors than a board '
-        "may have here, not shown.</p>"
-        if board.hidden_sensors
-        else ""
-    )
-    worst = board.findings[0].kind if board.findings else attention.KINDS["fine"]
-    needs = "yes" if worst.needs_attention else "no"
+    measured = "".join(_tile(one) for one in sensors if words.is_measured(board, one))
+    own = [one for one in sensors if not words.is_measured(board, one)]
+    needs = "yes" if board.needs_attention else "no"
+    nothing = '<p class="note">It has sent no measurement yet.</p>'
+    values = f'<ul class="values" aria-label="newest values of {name}">{measured}</ul>'
     return (
         f'<article class="card" id="b{board.number}" data-needs="{needs}" data-name="{name}" '
-        f'aria-labelledby="n{board.number}">{_heading(board, is_alone)}'
-        f"{states(board)}{facts(board)}"
-        f'<table class="values"><caption class="unseen">Newest values of {name}</caption>'
-        '<thead class="unseen"><tr><th scope="col">sensor</th><th scope="col">value</th>'
-        '<th scope="col">lately</th><th scope="col">age</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table>{more}</article>"
+        f'aria-labelledby="n{board.number}"><div class="top">{_heading(board, is_alone)}'
+        f"{facts(board)}</div>{states(board)}{values if measured else nothing}"
+        f"{_itself(board, own)}{forgetting(fleet, board)}</article>"
     )
 
 
@@ -167,25 +204,20 @@ def _heading(board: Board, is_alone: bool) -> str:
 def states(board: Board) -> str:
     findings = board.findings or [attention.Finding("fine", "fine")]
     chips = "".join(
-        f'<li class="chip {one.key}"><span aria-hidden="true">{one.kind.sign}</span> '
-        f"{escape(one.text)}</li>"
+        f'<li class="chip {one.key} {"needs" if one.kind.needs_attention else "calm"}">'
+        f'<span aria-hidden="true">{one.kind.sign}</span> {escape(one.text)}</li>'
         for one in findings
     )
     return f'<ul class="states" aria-label="state">{chips}</ul>'
 
 
 def facts(board: Board) -> str:
-    """Age, battery, signal, backlog, firmware."""
+    """When it was seen, battery, signal."""
     items = [("seen", f"{_time(board.last_seen_ms)}", f' data-seen="{board.number}"')]
-    for label, sensor in (
-        ("battery", board.battery),
-        ("signal", board.signal),
-        ("firmware", board.firmware),
-    ):
+    for label, sensor in (("battery", board.battery), ("signal", board.signal)):
         if sensor is not None:
-            text = escape(charts.value_text(sensor, sensor.newest.value))
+            text = escape(words.text(sensor, sensor.newest.value))
             items.append((label, text, f' data-v="{sensor.number}"'))
-    items.append(("backlog", f"{board.backlog:,}", f' data-backlog="{board.number}"'))
     return (
         '<dl class="facts">'
         + "".join(f"<div><dt>{label}</dt><dd{at}>{text}</dd></div>" for label, text, at in items)
@@ -193,17 +225,38 @@ def facts(board: Board) -> str:
     )
 
 
-def _row(sensor: Sensor) -> str:
+def _itself(board: Board, own: list[Sensor]) -> str:
+    """What the board says of itself, folded away."""
+    rows = [
+        f'<div data-s="{one.number}"><dt class="name">{escape(words.label(one.name))}</dt>'
+        f'<dd class="value" data-v="{one.number}">{escape(words.text(one, one.newest.value))}</dd>'
+        f'<dd class="age">{_time(one.newest.time_ms, is_arrival=one.is_arrival)}</dd></div>'
+        for one in own
+    ]
+    rows.append(
+        f'<div><dt>waiting on the board</dt><dd data-backlog="{board.number}">{board.backlog:,}'
+        "</dd></div>"
+    )
+    if board.hidden_sensors:
+        text = f"{board.hidden_sensors:,} of sensors beyond the bound of a board"
+        rows.append(f"<div><dt>readings not shown</dt><dd>{text}</dd></div>")
+    return (
+        '<details class="itself"><summary>About the board</summary>'
+        f"<dl>{''.join(rows)}</dl></details>"
+    )
+
+
+def _tile(sensor: Sensor) -> str:
     newest = sensor.newest
-    value = escape(charts.value_text(sensor, newest.value))
+    value, _, unit = words.text(sensor, newest.value).partition(" ")
     points = " ".join(f"{point.time_ms}:{point.value:.6g}" for point in sensor.recent)
     return (
-        f'<tr data-s="{sensor.number}"><th scope="row">{escape(sensor.name)}</th>'
-        f'<td class="value" data-v="{sensor.number}">{value}</td>'
-        f'<td class="lately"><svg class="spark" data-p="{points}" viewBox="0 0 100 24" '
-        f'preserveAspectRatio="none" role="img" aria-label="{escape(charts.recent_words(sensor))}">'
-        f'<path d="{charts.sparkline(sensor.recent)}"/></svg></td>'
-        f'<td class="age">{_time(newest.time_ms, is_arrival=sensor.is_arrival)}</td></tr>'
+        f'<li data-s="{sensor.number}"><span class="name">{escape(sensor.name)}</span>'
+        f'<span class="value" data-v="{sensor.number}"><b>{escape(value)}</b> {escape(unit)}</span>'
+        f'<svg class="spark" data-p="{points}" viewBox="0 0 100 24" preserveAspectRatio="none" '
+        f'role="img" aria-label="{escape(charts.recent_words(sensor))}">'
+        f'<path d="{charts.sparkline(sensor.recent)}"/></svg>'
+        f'<span class="age">{_time(newest.time_ms, is_arrival=sensor.is_arrival)}</span></li>'
     )
 
 

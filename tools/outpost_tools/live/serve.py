@@ -65,6 +65,7 @@ def serve(
     """say: called with the page's address once it answers. names: see application(). alerts:
     makes what tells of the fleet that it gets, and of the follower. Raises ToolError."""
     fleet = Fleet()
+    fleet.log, fleet.home = log, jobs.parent if jobs else None
     follower = Follower(log, fleet, history_bytes=history_bytes, jobs=jobs)
     changes = Changes(fleet)
     follower.on_change = changes.changed

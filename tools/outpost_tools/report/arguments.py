@@ -44,6 +44,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     events = 'JSON list of {"time_ms", "kind", "device"}, shown as marks on the time axis'
     parser.add_argument("--events", type=Path, help=events)
     parser.add_argument("--title", default="Outpost report")
+    parser.add_argument(
+        "--headline", default="", metavar="TEXT", help="a sentence that the page opens with"
+    )
 
 
 def _add_range(group: argparse._ArgumentGroup) -> None:
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
     wanted = reading.wish(args.since, args.until, args.last)
     report = data.load(args.tables, args.events, wanted)
-    content = page.render(report, args.title)
+    content = page.render(report, args.title, args.headline)
     page.write(args.out, content)
     if report.begin is None:
         print("report: no reading in that time; --last all shows what there is", file=sys.stderr)

@@ -21,7 +21,7 @@ from outpost_tools.common.words import natural
 from outpost_tools.pipeline import health
 from outpost_tools.pipeline.quarantine import DAMAGE
 from outpost_tools.pipeline.tables import read_table
-from outpost_tools.report import newest, outages, reading
+from outpost_tools.report import newest, outages, reading, starts
 from outpost_tools.report.outages import Outage
 from outpost_tools.report.reading import TimeRange, Wish
 
@@ -104,6 +104,8 @@ class Report:
     newest: dict[str, list[newest.Value]] = field(default_factory=dict)
     faults: dict[str, list[str]] = field(default_factory=dict)  # of sensors, in words
     ahead_s: dict[str, float] = field(default_factory=dict)  # of boards whose clock is ahead
+    report_s: dict[str, float] = field(default_factory=dict)  # as the boards announced
+    unwanted: dict[str, list[int]] = field(default_factory=dict)  # restarts, by their causes
 
 
 def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
@@ -139,6 +141,8 @@ def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
     )
     if timed.num_rows:
         report.newest, report.faults = newest.of_devices(timed)
+        report.report_s = starts.announced_s(timed)
+        report.unwanted = starts.unwanted(timed, report.outages)
         report.begin, report.end = (
             pd.Timestamp(end.as_py()) for end in pc.min_max(timed["time"]).values()
         )
@@ -353,6 +357,8 @@ def findings(report: Report) -> list[tuple[dict, list[attention.Finding]]]:
         known = row | {
             "sensor_faults": report.faults.get(row["device"], []),
             "clock_ahead_s": report.ahead_s.get(row["device"], 0.0),
+            "report_s": report.report_s.get(row["device"], 0.0),
+            "unwanted": report.unwanted.get(row["device"], []),
         }
         found.append((row, attention.of_device(known, silent_s=silent_s, usual_s=usual_s)))
     return attention.in_order(found)

@@ -12,6 +12,7 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.common.words import natural
 
 # What goes down, and the event that ends it; any other kind is a single moment.
+POWER_CUT = "power cut"  # a moment, of one device
 _ENDS = {"broker killed": "broker up", "collector killed": "collector up", "link cut": "link up"}
 
 

@@ -48,11 +48,11 @@ def write(path: Path, content: str) -> None:
         raise ToolError(f"{path}: cannot write the page: {error.strerror}") from None
 
 
-def render(report: Report, title: str) -> str:
-    """The whole page as text."""
+def render(report: Report, title: str, headline: str = "") -> str:
+    """The whole page as text. headline: said before all else."""
     found = findings(report)
     sections = [
-        f"<h1>{escape(title)}</h1>{_period(report)}",
+        f"<h1>{escape(title)}</h1>{_headline(headline)}{_period(report)}",
         _verdict(found, report) + _advice(found, report) + _facts(report),
         fleet.section(report, found),
         _latency(report),
@@ -87,6 +87,10 @@ def _scripts(report: Report, found: list) -> str:
             f'<script type="text/plain" id="{name}">{text}</script>' for name, text in texts.items()
         )
     return f"{packed}<script>{_file('report.js')}</script>"
+
+
+def _headline(text: str) -> str:
+    return f'<p class="headline">{escape(text)}</p>' if text else ""
 
 
 def _verdict(found: list, report: Report) -> str:

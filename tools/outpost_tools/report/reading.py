@@ -23,7 +23,8 @@ from outpost_tools.pipeline.tables import open_dataset, within_days
 LAST = "7d"  # the default
 ALL = "all"
 READING_COLUMNS = [
-    "device", "record", "seq", "name", "unit", "value", "time", "received", "placed", "clock_unset",
+    "device", "stream", "boot", "record", "seq", "name", "unit", "value", "time", "received",
+    "placed", "clock_unset",
 ]  # fmt: skip
 _REFUSED_COLUMNS = ["reason", "topic", "received", "payload"]
 # Otherwise a board whose clock is ahead would extend the page into the future.

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from outpost_tools.common import silence
 from outpost_tools.common.message import Message
 from outpost_tools.common.senml import Reading
 from outpost_tools.republish import units
@@ -29,11 +30,8 @@ SETTLE_S = 5.0
 JITTER_S = 2.0
 MOST_BOARDS = 10_000
 MOST_SENSORS = 64
-REPORT_S = "report_s"  # from the board: seconds between its connections, or its measurements
-EXPIRE_S = 3600  # for a board that has not said how often it reports
-_LEAST_EXPIRE_S = 60
-MOST_EXPIRE_S = 1 << 31
-_MISSED = 3  # this many reports may be missing before a board's values are no longer current
+EXPIRE_S = 3600  # for a board that has not announced how often it reports
+MOST_EXPIRE_S = int(silence.MOST_S)
 
 
 class Value(NamedTuple):
@@ -54,6 +52,7 @@ class Board:
     sensors: dict[str, str | None] = field(default_factory=dict)
     components: dict[str, dict[str, Any]] = field(default_factory=dict)
     state: str = ""
+    report_s: float = 0.0  # as the board announced it; 0: it has not
     expire_s: int = EXPIRE_S
     is_current: bool = False
     expires_at: float = float("inf")
@@ -100,6 +99,9 @@ class Newest:
         board = self.board(message.device)
         if board is None or not message.readings:
             return
+        # it holds however old the message is: in deep sleep most of them are
+        told = (one.value for one in message.readings if one.name == silence.REPORT_S)
+        board.report_s = next(told, board.report_s)
         if any(reading.time_s is None for reading in message.readings):
             self._take_clockless(board, message, now)
             return
@@ -187,11 +189,9 @@ class Newest:
         self._expect(board, now)
 
     def _expect(self, board: Board, now: float) -> None:
-        """Expect the next report within three times the board's interval, or within an hour."""
-        told = board.values.get(REPORT_S)
-        if told is not None:
-            wanted_s = _MISSED * int(told.value) + _LEAST_EXPIRE_S
-            expire_s = min(max(_LEAST_EXPIRE_S, wanted_s), MOST_EXPIRE_S)
+        """Its values are current until it counts as silent, or for an hour."""
+        if board.report_s > 0:
+            expire_s = int(silence.after_s(board.report_s, 0.0, 0))
             if expire_s != board.expire_s:
                 board.expire_s, board.is_description_new = expire_s, True
         board.is_current, board.expires_at = True, now + board.expire_s
