@@ -3,10 +3,15 @@
 program against a broker: system/test_readme_program.py."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from outpost_tools import cli
+from real_broker import wait_for
 
 WRITTEN = {"device_id": "kitchen", "broker_host": "127.0.0.1", "broker_port": 1883}
 SLEEPS_TWICE = """
@@ -68,3 +73,30 @@ def test_a_sleep_is_followed_by_a_start_and_the_status_is_the_programs(here, cap
     status, text = said(["program.py", "--python", python], capfd)
     assert status == 4 and (here / "starts").read_text() == "xxx"
     assert text.count("the board has slept") == 2
+
+
+def test_a_program_ends_with_the_command_that_started_it(here):
+    """Also when that is killed."""
+    (here / "settings.json").write_text(json.dumps(WRITTEN))
+    (here / "program.py").write_text(
+        "import os, time\nwith open('new', 'w') as file:\n    file.write(str(os.getpid()))\n"
+        "os.rename('new', 'number')\ntime.sleep(3600)\n"
+    )
+    words = [sys.executable, "-m", "outpost_tools.cli", "try", "program.py"]
+    command = subprocess.Popen(words, cwd=here)
+    try:
+        wait_for((here / "number").exists, "the program runs")
+        number = int((here / "number").read_text())
+    finally:
+        command.send_signal(signal.SIGKILL)
+        command.wait()
+    wait_for(lambda: not _runs(number), "it has ended")
+
+
+def _runs(number):
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{number}/stat") as file:  # a zombie that nobody has waited for
+        return file.read().rpartition(")")[2].split()[0] != "Z"

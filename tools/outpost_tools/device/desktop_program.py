@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from outpost_tools.common import interpreters, source_tree
+from outpost_tools.common import children, interpreters, source_tree
 from outpost_tools.common.errors import ToolError
 
 ASLEEP = 75  # board.sleep() of boards/UNIX ends the process with it
@@ -61,6 +61,13 @@ def run(program: Path, command: list[str]) -> int:
             f"'{_NAME}'"
         )
     environment = source_tree.firmware_environment(source_tree.repository())
-    while (status := subprocess.call([*command, str(program)], env=environment)) == ASLEEP:
+    while (status := _once([*command, str(program)], environment)) == ASLEEP:
         print("outpost: the board has slept; the program starts again", file=sys.stderr)
     return status if status >= 0 else 128 - status  # as a shell says that a signal ended it
+
+
+def _once(command: list[str], environment: dict[str, str]) -> int:
+    """The program keeps the terminal; it ends with this process, however that ends."""
+    return subprocess.run(
+        command, env=environment, check=False, preexec_fn=children.die_with_parent
+    ).returncode
