@@ -96,7 +96,7 @@ def _no_board(fleet: Fleet) -> str:
         todo = (
             "<p>Write a board's settings, fill them in, and install them:</p>"
             f"{command('outpost provision --example > board.toml')}"
-            f"{command('outpost flash --port PORT --settings board.toml')}"
+            f"{command('outpost flash --board BOARD --port PORT --settings board.toml')}"
         )
     return (
         f'<section class="first"><h2>Set up the first board</h2>{todo}<p>Is one set up '
