@@ -24,6 +24,7 @@ PAGES = [
     if not {"build", ".venv", "node_modules"} & set(path.relative_to(REPOSITORY).parts)
 ]
 NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]  # that tells of what was
+_PLACEHOLDER = re.compile(r"\.\.\.|[<\[{]|(^|[/=])[A-Z]{2,}(?![\w-])")
 _ENDS = {">", ">>", "|", "&", "&&", ";", "2>", "<"}
 
 
@@ -70,7 +71,7 @@ PLACEHOLDERS = {  # of a line that is otherwise whole
 def complaint(line: list[str]) -> str:
     """What the parser says; "": it takes the line."""
     line = [PLACEHOLDERS.get(word, word) for word in line]
-    if any(re.search(r"\.\.\.|[A-Z]{3,}|[<\[{]", word) for word in line):
+    if any(_PLACEHOLDER.search(word) for word in line):
         return unknown_options(line)
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
@@ -110,6 +111,8 @@ def test_there_are_commands_on_the_pages_and_a_wrong_one_is_found():
     assert "--brocker" in complaint(["try", "hello.py", "--brocker", "127.0.0.1:1883"])
     assert "--brocker" in complaint(["try", "FILE", "--brocker", "HOST:PORT"])
     assert complaint(["trry", "hello.py"]) and complaint(["flash", "--board"])
+    assert complaint("flash --port /dev/ttyACM0 --settings a.toml".split())
+    assert complaint("flash --port PORT".split()) and not complaint("flash --port NUMBER".split())
 
 
 @pytest.mark.parametrize("page", NOW, ids=name_of)
