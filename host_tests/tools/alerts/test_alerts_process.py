@@ -31,9 +31,9 @@ def test_a_reading_is_told_once_and_once_when_it_is_over_and_not_after_a_restart
         with live(tmp_path, hook) as server:
             writer.store("fridge", ("temperature", "Cel", 9.5))
             wait_until(lambda: len(hook.requests) == 1)
-            server.wait_for(">9.5 °C<")
+            server.wait_for("<b>9.5</b> °C<")
         with live(tmp_path, hook) as server:
-            server.wait_for(">9.5 °C<")
+            server.wait_for("<b>9.5</b> °C<")
             assert cli.main(["alerts", "status", str(tmp_path / "alerts.toml")]) == 0
             writer.store("fridge", ("temperature", "Cel", 5))
             wait_until(lambda: len(hook.requests) == 2)
@@ -88,7 +88,7 @@ def test_a_receiver_that_hangs_holds_up_neither_page_nor_the_other_nor_the_end(t
         with live(tmp_path, hook, more) as server:
             for number in range(3):
                 writer.store("fridge", ("temperature", "Cel", 9 + number))
-                server.wait_for(f">{9 + number} °C<")
+                server.wait_for(f"<b>{9 + number}</b> °C<")
                 writer.store("fridge", ("temperature", "Cel", 5))
                 wait_until(lambda number=number: ends(hook) > number)
             wait_until(lambda: stuck.requests)

@@ -61,6 +61,7 @@ def make(directory: Path, devices: int, *, messages: int = 288) -> Path:
     rng = np.random.default_rng(devices)
     parts = [_device(rng, index, devices, messages) for index in range(devices)]
     readings = pd.concat([part for part, _, _ in parts], ignore_index=True)
+    readings["clock_unset"] = None
     rows = pa.Table.from_pandas(readings, schema=schemas.READING, preserve_index=False)
     put(directory, "readings", rows)
     put(
@@ -111,6 +112,8 @@ def _device(
     frame = _readings(rng, name, index, seqs, at_s, _arrival_s(rng, at_s, trouble))
     if trouble == "noclock":
         frame.loc[frame["seq"] < 5, "time"] = pd.NaT
+    if trouble == "restarts":
+        frame["boot"] = 1 + frame["seq"] * 17 // messages
     gaps = (
         [] if gap is None else [_gap(name, index, gap, "closed" if trouble == "lost" else "open")]
     )

@@ -1,6 +1,7 @@
 # cpython-only: the desktop's tools
 """Which values are current: the newest, none that is old, with a clock and without."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -186,6 +187,26 @@ def test_the_republisher_sees_that_its_clock_was_set():
     for wall[0], steady[0] in ((NOW + 9, 14.0), (NOW + 1010, 15.0), (NOW + 1011.5, 16.0)):
         made.step(0)
     assert told == [(1000.0, NOW + 1010)]
+
+
+@pytest.mark.parametrize(("off_s", "is_current"), [(-180, True), (-3 * HOUR, True), (180, False)])
+def test_boards_that_agree_on_a_later_time_are_current_on_a_machine_that_is_behind(
+    off_s, is_current
+):
+    """A time before ours may be a backlog's, so a clock that is ahead is only told."""
+    wall, steady, arrived = [NOW + off_s], [5.0], []
+    link = SimpleNamespace(take=lambda _: [arrived.pop()] if arrived else [], can_write=False)
+    made = run.Republisher(link, Topics("outpost"), None, lambda: wall[0], lambda: steady[0])
+    for second in range(40):
+        for name in ("garden", "kitchen", "new"):
+            if name != "new" or second > 20:
+                pack = {"bn": f"{name}/", "bt": NOW + second, "sid": "0a1b2c3d", "seq": second}
+                pack |= {"boot": 1, "held": 0, "ver": 1, "n": "load", "v": second}
+                arrived.append((f"outpost/{name}/data", json.dumps([pack]).encode(), False))
+                made.step(0)
+        wall[0], steady[0] = wall[0] + 1, steady[0] + 1
+    assert made.newest.boards["new"].is_current == is_current
+    assert made.clock.is_wrong and ("behind" in made.clock.reason) == (off_s < 0)
 
 
 def test_a_connection_that_is_lost_before_its_subscriptions_were_answered(monkeypatch):

@@ -78,6 +78,7 @@ class MachineClock:
         self._looked_at = float("-inf")
         self.reason: str | None = None
         self.is_wrong = False  # not only unknown
+        self.behind_s = 0.0  # what to add to our time, when boards agree that it is later
         self.set_by_s = 0.0  # since this was last cleared by the caller
         self.look()
 
@@ -108,11 +109,13 @@ class MachineClock:
     def _judge(self) -> None:
         near, far, ahead_s = self._counted()
         is_free = self._is_synchronised is False
-        self.is_wrong, self.reason = True, None
+        self.is_wrong, self.reason, self.behind_s = True, None, 0.0
         if far > near and far >= (1 if is_free and ahead_s > 0 else 2):
             boards = f"{far} boards agree" if far > 1 else "the kernel does not vouch for it"
             side = "behind the boards'" if ahead_s > 0 else "ahead of the boards'"
             self.reason = f"this machine's clock is {_words(ahead_s)} {side}: {boards}"
+            # a time before ours may be that of a backlog; one after it cannot
+            self.behind_s = max(0.0, ahead_s) if far > 1 else 0.0
             return
         behind_s = self._newest_s - self._now()
         if self._is_synchronised is not True and not near and behind_s > self._far_s:

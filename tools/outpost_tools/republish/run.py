@@ -73,10 +73,10 @@ class Republisher:
 
     def step(self, wait_s: float) -> None:
         arrived = self._link.take(wait_s)
-        now = self._now()
-        self._look_at_clock(now)
+        now = self._time()
         for one in arrived:
             self._hear(one, now)
+            now = self._time()
         self.newest.tick(now)
         self._tell_left_out()
         if not self._link.can_write:
@@ -89,11 +89,14 @@ class Republisher:
             if not self._link.can_write:
                 return
 
-    def _look_at_clock(self, now: float) -> None:
+    def _time(self) -> float:
+        """Ours, unless boards agree that it is later. Tells Newest when it was set."""
+        now = self._now() + self.clock.behind_s
         by_s = now - self._steady() - self._ahead_s
         if abs(by_s) >= _SET_S:
             self._ahead_s += by_s
             self.newest.clock_set(by_s, now)
+        return now
 
     def _tell_left_out(self) -> None:
         left_out = self.newest.left_out
