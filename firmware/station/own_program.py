@@ -155,7 +155,10 @@ def _why(error, code):
 
 
 def _words(table, number):
-    """Loaded when something is wrong: texts take RAM."""
-    from station import own_words
-
+    """Loaded when something is wrong: texts take RAM. A board that takes updates does without: its
+    flash has to hold each file twice."""
+    try:
+        from station import own_words
+    except ImportError:
+        return "see outpost/status.py"
     return getattr(own_words, table).get(number, "see outpost/status.py")

@@ -3,9 +3,11 @@
 library does not know."""
 
 import ast
+import sys
 
+from outpost_tools.device import needed
 from paths import FIRMWARE
-from station import own_words
+from station import own_program, own_words
 
 _TREE = ast.parse((FIRMWARE / "outpost" / "status.py").read_text(encoding="utf-8"))
 STATUSES = {
@@ -30,3 +32,17 @@ def test_what_publish_returns_has_words():
 def test_what_mount_returns_has_words():
     names = "FOREIGN NEWER GEOMETRY SHORT_RECORDS SHORT_DEVICE STORAGE"
     assert {STATUSES[name] for name in names.split()} == {*own_words.MOUNT}
+
+
+def test_a_board_that_takes_updates_does_without_them():
+    """Its flash has to hold each file twice (system/test_update_room.py)."""
+    for key, is_there in (("", True), ("00" * 32, False)):
+        modules = [part.module for part in needed.used(needed.defaults() | {"update_key": key})]
+        assert ("station.own_words" in modules) == is_there
+
+
+def test_without_them_a_number_is_told(monkeypatch):
+    assert own_program._words("CONNECTION", -22) == "no answer in time"
+    monkeypatch.delattr("station.own_words")
+    monkeypatch.setitem(sys.modules, "station.own_words", None)
+    assert own_program._words("CONNECTION", -22) == "see outpost/status.py"

@@ -49,6 +49,8 @@ def _has_ds18b20(settings: Settings) -> bool:
 OWN = "station.own_program"  # on every board: the first program of one's own imports it
 SERIES = "station.series_station"  # an outbox may hold some after their setting has gone
 PARTS = (
+    # what it says is a comfort, and an update needs room for each file twice
+    Part("station.own_words", "update_key", lambda settings: not settings["update_key"]),
     Part("outpost.policies", "when_full", lambda settings: settings["when_full"] != "refuse"),
     Part("outpost.level5", "level", _is("level", 5)),
     Part("outpost.durable", "mode", _is("mode", "collector")),
