@@ -5,7 +5,7 @@ library does not know."""
 import ast
 import sys
 
-from outpost_tools.device import needed
+from outpost_tools.device import firmware_build, needed
 from paths import FIRMWARE
 from station import own_program, own_words
 
@@ -36,9 +36,11 @@ def test_what_mount_returns_has_words():
 
 def test_a_board_that_takes_updates_does_without_them():
     """Its flash has to hold each file twice (system/test_update_room.py)."""
+    texts = firmware_build.sources(FIRMWARE)
     for key, is_there in (("", True), ("00" * 32, False)):
-        modules = [part.module for part in needed.used(needed.defaults() | {"update_key": key})]
-        assert ("station.own_words" in modules) == is_there
+        paths = needed.paths(texts, needed.defaults() | {"update_key": key})
+        assert "station/own_program.py" in paths
+        assert ("station/own_words.py" in paths) == is_there
 
 
 def test_without_them_a_number_is_told(monkeypatch):

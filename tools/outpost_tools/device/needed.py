@@ -47,10 +47,9 @@ def _has_ds18b20(settings: Settings) -> bool:
 
 
 OWN = "station.own_program"  # on every board: the first program of one's own imports it
+WORDS = "station.own_words"  # what OWN says: a comfort, for which an update leaves no room
 SERIES = "station.series_station"  # an outbox may hold some after their setting has gone
 PARTS = (
-    # what it says is a comfort, and an update needs room for each file twice
-    Part("station.own_words", "update_key", lambda settings: not settings["update_key"]),
     Part("outpost.policies", "when_full", lambda settings: settings["when_full"] != "refuse"),
     Part("outpost.level5", "level", _is("level", 5)),
     Part("outpost.durable", "mode", _is("mode", "collector")),
@@ -88,9 +87,7 @@ def paths(
     programs of the user's. Files in the root are main.py and the board's own modules.
     """
     names = {import_name(path): path for path in texts}
-    shut = set() if settings is None else {part.module for part in PARTS} - {
-        part.module for part in used(settings)
-    }  # fmt: skip
+    shut = set() if settings is None else _shut(settings)
     roots = [name for name, path in names.items() if "/" not in path]
     roots += [OWN] if OWN in names else []
     roots += [name for one in programs for name in _imported(ast.walk(ast.parse(one)), names)]
@@ -103,6 +100,12 @@ def paths(
             todo += _imported(_at_top(tree), names)
             todo += [one for one in _imported(ast.walk(tree), names) if one not in shut]
     return {names[name] for name in found} | {path for path in texts if path == MAIN}
+
+
+def _shut(settings: Settings) -> set[str]:
+    """Modules that are left out, although a function imports them."""
+    unused = {part.module for part in PARTS} - {part.module for part in used(settings)}
+    return unused | ({WORDS} if settings["update_key"] else set())
 
 
 def _at_top(tree: ast.AST) -> Iterator[ast.AST]:
