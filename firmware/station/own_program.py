@@ -2,7 +2,8 @@
 outbox and its client, and says what keeps messages from being stored or sent.
 
 **The law.** What no waiting mends raises Stuck, with one line that says what to do; an uncaught one
-ends the program, and `mpremote run` with status 1. What may pass is printed once, and tried again.
+ends the program, and `mpremote run` with status 1. A connection that may come back is told once,
+and tried again. publish() raises for a full outbox, too: waiting or dropping is for the program.
 
 Must not know what the program sends. Allocation: Program() and open_outbox(); turn() and poll()
 when the connection comes or goes.
@@ -18,6 +19,7 @@ from station.settings import load
 _OK = const(0)
 _BLANK = const(-10)
 _REFUSED = const(-21)
+_NOT_NOW = (-3, -4)  # BUSY, OFFLINE
 _PASSING = (3, 0x88, 0x89, 0x97, 0x9F)  # codes of CONNACK: unavailable, busy, quota, rate
 _LASTING = (-30, -32, -41)  # TLS_UNTRUSTED, TLS_REFUSED, WIFI_WRONG_PASSWORD
 _PAYLOADS = (bytes, bytearray, memoryview, str)  # str: the client says what to write
@@ -49,13 +51,16 @@ class Program:
         self._told = None  # the cause of the last failure that was printed
 
     def publish(self, topic, payload, qos=1, retain=False, length=None):
-        """As publish() of the client, but raises Stuck unless the message was stored; with QoS 0,
-        unless it was sent."""
+        """As publish() of the client, but raises Stuck unless the message was stored. Returns True;
+        with QoS 0, False where it was not sent, as there is no connection now."""
         if not isinstance(payload, _PAYLOADS):
             raise TypeError("publish: payload must be bytes: write b'%d' % number, or the like")
         result = self.client.publish(topic, payload, qos, retain, length)
+        if not qos and result in _NOT_NOW:
+            return False
         if result != _OK:
             raise Stuck("not stored, status %d: %s" % (result, _words("PUBLISH", result)))
+        return True
 
     def turn(self):
         """Poll once, and wait a moment when nothing moves. Raises Stuck."""
@@ -93,10 +98,13 @@ class Program:
         if session.connects != self._connects:
             self._connects, self._told = session.connects, None
             print("%s: connected" % self._where())
-        cause = client.last_error, session.return_code
-        if client.failures == self._failures or cause == self._told:
+        if client.failures == self._failures:
             return
-        self._failures, self._told = client.failures, cause
+        self._failures = client.failures
+        cause = client.last_error, session.return_code
+        if cause == self._told:
+            return
+        self._told = cause
         text = "%s: %s" % (self._where(), _why(*cause))
         if _is_lasting(*cause):
             raise Stuck(text)

@@ -192,12 +192,22 @@ first = used(publish, 9)
 while not program.session.connects or not program.client.is_drained():
     program.turn()
 print("took", first, used(program.poll, 50), used(program.turn, 20))
+while program.client.failures < FAILURES:
+    program.turn()  # the broker goes now
+print("away", used(program.poll, 50), program.publish(TOPIC, PAYLOAD, 0))
 """.replace("TOPIC", 'b"home/kitchen"').replace("PAYLOAD", 'b"21.5"')
 
 
-def test_publish_poll_and_turn_take_no_heap_while_the_connection_stands(tmp_path):
+def test_publish_poll_and_turn_take_no_heap_while_a_connection_stands_or_is_away(tmp_path):
+    """Away: the third attempt failed like the second, so there was nothing to tell."""
+    (tmp_path / "program.py").write_text(NOTHING.replace("FAILURES", "3"))
+    log, command = tmp_path / "log", [*micropython("i386"), "program.py"]
     with Broker("mosquitto", tmp_path / "broker") as server:
         prepare(tmp_path, broker_port=server.port)
-        (tmp_path / "program.py").write_text(NOTHING)
-        _, said = run_there(tmp_path)
-    assert "took 0 0 0" in said
+        process = children.start(command, log=log, cwd=tmp_path, env=environment())
+        wait_for(lambda: "took" in log.read_text(), "the first figures")
+    try:
+        assert process.wait(LIMIT_S) == 0
+    finally:
+        children.kill(process)
+    assert "took 0 0 0\n" in log.read_text() and log.read_text().endswith("away 0 False\n")

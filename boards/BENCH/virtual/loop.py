@@ -8,39 +8,12 @@ trace on both, and a name that a board lacks is missing here.
 Without streams (open_connection, start_server), which would need MicroPython's own.
 """
 
-import sys
 import types
 
-from virtual import tasks
+from virtual import tasks, waits
+from virtual.waits import CancelledError, Once
 
 _POLLIN = 1
-_STREAM_POLL = 3  # of ioctl()
-
-
-class CancelledError(BaseException):
-    pass
-
-
-class TimeoutError(Exception):
-    pass
-
-
-class _Once:
-    """What a coroutine awaits to be set aside once: begin() says where it waits."""
-
-    def __init__(self, begin):
-        self._begin = begin
-
-    def __iter__(self):
-        return self
-
-    __await__ = __iter__
-
-    def __next__(self):
-        begin, self._begin = self._begin, None
-        if not begin:
-            raise StopIteration
-        begin()
 
 
 class _Waiting:
@@ -56,7 +29,7 @@ class _Waiting:
             self._poll.register(stream, _POLLIN)
             task.data = self
 
-        return _Once(begin)
+        return Once(begin)
 
     def remove(self, task):
         for key in [key for key, (one, _) in self.map.items() if one is task]:
@@ -77,7 +50,8 @@ class _Core:
         self.time, self.select = port.time, select
         self.kind, self.make = module.Task, module.TaskQueue
         self.queue, self.cur_task, self.handler = module.TaskQueue(), None, None
-        self.waiting = _Waiting(self)
+        self.waiting, self._stopping = _Waiting(self), None
+        self.say, self.loop = port.world.output.append, _loop_of(self)
 
     def create_task(self, coro):
         if not hasattr(coro, "send"):
@@ -98,7 +72,7 @@ class _Core:
 
     def sleep_ms(self, ms):
         until = self.time.ticks_add(self.time.ticks_ms(), max(0, int(ms)))
-        return _Once(lambda: self.queue.push(self.cur_task, until))
+        return Once(lambda: self.queue.push(self.cur_task, until))
 
     def run(self, main=None):
         """Until `main` ends, whose value it returns; None: until nothing waits any more."""
@@ -150,243 +124,49 @@ class _Core:
         task.data = ended
 
     def call_handler(self, context):
-        (self.handler or _print)(_Loop, context)
+        (self.handler or self.print_unseen)(self.loop, context)
+
+    def print_unseen(self, _loop, context):
+        task = context["future"]
+        for line in (context["message"], f"future: {task} coro= {task.coro}"):
+            self.say(line)
+        self.say(repr(context["exception"]))
+
+    def run_forever(self):
+        """Until stop()."""
+        self._stopping = self.kind(_nothing(), self)
+        self.run(self._stopping)
+
+    def stop(self):
+        if self._stopping is not None:
+            self.queue.push(self._stopping)
+            self._stopping = None
 
 
 _UNSEEN = "Task exception wasn't retrieved"
 
 
-def _print(_loop, context):
-    print(context["message"], file=sys.stderr)
-    print("future:", context["future"], "coro=", context["future"].coro, file=sys.stderr)
-    print(repr(context["exception"]), file=sys.stderr)
-
-
-class _Loop:
-    """The class Loop; made anew for each boot."""
+async def _nothing():
+    pass
 
 
 def _loop_of(core):
-    return type(
-        "Loop",
-        (_Loop,),
-        {
-            "create_task": staticmethod(core.create_task),
-            "run_forever": staticmethod(core.run),
-            "run_until_complete": staticmethod(lambda one: core.run(core.task_of(one))),
-            "stop": staticmethod(lambda: None),
-            "close": staticmethod(lambda: None),
-            "set_exception_handler": staticmethod(lambda one: setattr(core, "handler", one)),
-            "get_exception_handler": staticmethod(lambda: core.handler),
-            "default_exception_handler": staticmethod(_print),
-            "call_exception_handler": staticmethod(core.call_handler),
-        },
-    )
-
-
-# --- What waits for tasks. _core: of the boot, set by module_of() ---
-
-
-class _Limit:
-    """wait_for(): a task watches the awaited one, and wakes who waits within the limit."""
-
-    def __init__(self, core, awaited):
-        self._core, self._awaited, self._found = core, awaited, None
-
-    async def _watch(self, waiter):
-        try:
-            found = await self._awaited, None
-        except BaseException as raised:
-            found = None, raised
-        if self._found is None:
-            self._found = found
-            waiter.cancel()
-
-    async def within(self, rest):
-        watcher = self._core.create_task(self._watch(self._core.cur_task))
-        try:
-            await rest()
-        except CancelledError:
-            if self._found is None:  # the waiter itself was cancelled
-                self._found = None, None
-                watcher.cancel()
-                raise
-            value, error = self._found
-            if error:
-                raise error from None
-            return value
-        self._found = None, None
-        watcher.cancel()
-        await watcher
-        raise TimeoutError
-
-
-async def _wait_for(core, awaitable, rest):
-    awaited = core.task_of(awaitable)
-    return await (_Limit(core, awaited).within(rest) if rest else awaited)
-
-
-class _Gather:
-    """open: how many of the tasks have not ended; below 0: nobody waits any more."""
-
-    def __init__(self, core, waited, is_given):
-        self._core, self._waited, self._is_given = core, waited, is_given
-        self._gatherer, self._open = core.cur_task, len(waited)
-        for task in waited:
-            self._watch(task)
-
-    def _watch(self, task):
-        if task.state is True:
-            task.state = self._done
-        elif not task.state:  # it has ended already
-            self._open -= 1
-        else:
-            raise RuntimeError("can't gather")
-
-    def _done(self, _task, error):
-        if self._open <= 0:
-            return
-        is_failed = not isinstance(error, StopIteration) and not self._is_given
-        self._open = -1 if is_failed else self._open - 1
-        if self._open <= 0:
-            self._core.queue.push(self._gatherer)
-
-    async def all(self):
-        if self._open:
-            try:
-                await _Once(lambda: None)
-            except CancelledError:
-                self._open = -1
-                for task in self._waited:
-                    task.cancel()
-                raise
-        return [self._result(task.data) for task in self._waited]
-
-    def _result(self, ended):
-        if isinstance(ended, StopIteration):
-            return ended.value
-        if isinstance(ended, BaseException) and not self._is_given:
-            raise ended
-        return ended
-
-
-# --- What tasks wait for ---
-
-
-class _Queued:
-    """state: of what has a queue of tasks that wait for it."""
-
-    _core = None
-
-    def __init__(self):
-        self.state, self.waiting = 0, self._core.make()
-
-    def _wait(self):
-        def begin():
-            self.waiting.push(self._core.cur_task)
-            self._core.cur_task.data = self.waiting
-
-        return _Once(begin)
-
-
-class Event(_Queued):
-    def is_set(self):
-        return bool(self.state)
-
-    def set(self):
-        while self.waiting.peek():
-            self._core.queue.push(self.waiting.pop())
-        self.state = 1
-
-    def clear(self):
-        self.state = 0
-
-    async def wait(self):
-        if not self.state:
-            await self._wait()
-        return True
-
-
-class Lock(_Queued):
-    """state: 1: held; 0: free; a task: it is the next to hold it."""
-
-    def locked(self):
-        return self.state == 1
-
-    def release(self):
-        if self.state != 1:
-            raise RuntimeError("Lock not acquired")
-        if self.waiting.peek():
-            self.state = self.waiting.pop()
-            self._core.queue.push(self.state)
-        else:
-            self.state = 0
-
-    async def acquire(self):
-        if self.state != 0:
-            try:
-                await self._wait()
-            except CancelledError:
-                if self.state == self._core.cur_task:
-                    self.state = 1
-                    self.release()
-                raise
-        self.state = 1
-        return True
-
-    async def __aenter__(self):
-        return await self.acquire()
-
-    async def __aexit__(self, *_):
-        return self.release()
-
-
-class ThreadSafeFlag:
-    """An interrupt may set it; one task waits, and finds it clear afterwards."""
-
-    _core = None
-
-    def __init__(self):
-        self.state = 0
-
-    def ioctl(self, request, flags):
-        return self.state * flags if request == _STREAM_POLL else -1
-
-    def set(self):
-        self.state = 1
-
-    def clear(self):
-        self.state = 0
-
-    async def wait(self):
-        if not self.state:
-            await self._core.waiting.read(self)
-        self.state = 0
-
-
-def _waiters_of(core):
-    async def wait_for(awaitable, timeout):
-        ms = None if timeout is None else int(timeout * 1000)
-        return await wait_for_ms(awaitable, ms)
-
-    async def wait_for_ms(awaitable, timeout):
-        rest = None if timeout is None else lambda: core.sleep_ms(timeout)
-        return await _wait_for(core, awaitable, rest)
-
-    async def gather(*awaitables, return_exceptions=False):
-        waited = [core.task_of(one) for one in awaitables]
-        return await _Gather(core, waited, return_exceptions).all()
-
-    return {"wait_for": wait_for, "wait_for_ms": wait_for_ms, "gather": gather}
+    """The class Loop of one boot; all of it is static."""
+    found = {
+        "create_task": core.create_task, "run_forever": core.run_forever, "stop": core.stop,
+        "run_until_complete": lambda one: core.run(core.task_of(one)), "close": lambda: None,
+        "set_exception_handler": lambda one: setattr(core, "handler", one),
+        "get_exception_handler": lambda: core.handler,
+        "default_exception_handler": core.print_unseen,
+        "call_exception_handler": core.call_handler,
+    }  # fmt: skip
+    return type("Loop", (), {name: staticmethod(one) for name, one in found.items()})
 
 
 def module_of(port, select):
     core, made = _Core(port, select), types.ModuleType("asyncio")
-    loop, time = _loop_of(core), port.time
-    made.__dict__.update(_waiters_of(core))
-    for kind in (Event, Lock, ThreadSafeFlag):
-        setattr(made, kind.__name__, type(kind.__name__, (kind,), {"_core": core}))
-    made.CancelledError, made.TimeoutError = CancelledError, TimeoutError
+    loop, time = core.loop, port.time
+    made.__dict__.update(waits.names_of(core))
     made.Task, made.TaskQueue, made.Loop = core.kind, core.make, loop
     made.ticks, made.ticks_add, made.ticks_diff = time.ticks_ms, time.ticks_add, time.ticks_diff
     made.create_task, made.sleep_ms = core.create_task, core.sleep_ms

@@ -111,10 +111,11 @@ def test_one_scenario_gives_the_same_trace_on_both_pythons(program):
     assert found[0] == found[1] == found[2]
 
 
-def test_what_tasks_do_is_the_same_on_both_pythons_to_the_millisecond():
-    worlds = [bench_of(python).run("many_tasks.py", minutes=2) for python in ("c", "m", "m64")]
+@pytest.mark.parametrize(("program", "end"), [("many_tasks", "over"), ("tasks_that_end", "none")])
+def test_what_tasks_do_is_the_same_on_both_pythons_to_the_millisecond(program, end):
+    worlds = [bench_of(python).run(f"{program}.py", minutes=2) for python in ("c", "m", "m64")]
     said = [world.output for world in worlds]
-    assert said[0][-1].endswith("over") and len(said[0]) > 15 and worlds[0].broker.came
+    assert said[0][-1].endswith(end) and len(said[0]) > 15 and worlds[0].broker.came
     assert said[0] == said[1] == said[2]
     assert worlds[0]._report == worlds[1]._report == worlds[2]._report
 

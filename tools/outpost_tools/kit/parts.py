@@ -7,16 +7,17 @@ Each keeps the contract of the real part, and no more:
 |---|---|
 | NorFlash | the block device of an Outbox; a program only clears bits, an erase sets a block's |
 | FakeStream | the stream of a Client: write() and readinto() return a count or None, or raise |
-| ScriptedServer | a link whose server answers each packet as MQTT 3.1.1 says, or as you say |
+| ScriptedServer | a link whose server answers as MQTT (3.1 to 5.0) says, or as you say |
 
 The fixture `bench` (boards/BENCH/README.md) is for whole programs: virtual time, power cuts.
 """
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from outpost_tools.common import source_tree
 from outpost_tools.kit import virtual_package
@@ -30,12 +31,12 @@ def _make_importable() -> None:
 
 
 _make_importable()
-_chip = virtual_package.module("chip")
+_chip, _packets = virtual_package.module("chip"), virtual_package.module("packets")
 PowerCut = _chip.PowerCut  # a BaseException: no handler of a program swallows it
 NorFlash = _chip.Chip  # NorFlash(blocks); cut_at, cut_way, copy(): see boards/BENCH/virtual/chip.py
 
-CONNECT, CONNACK, PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = range(1, 8)
-SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT = range(8, 15)
+encode = _packets.encode  # encode("CONNACK", code=5): see boards/BENCH/virtual/packets.py
+Fields = dict[str, Any]  # of a packet, as that module has them
 
 
 class Message(NamedTuple):
@@ -54,8 +55,8 @@ class FakeStream:
 
     def __init__(self, taker: Callable[[bytes], None] | None = None) -> None:
         self.sent, self.room = b"", None
-        self.is_closed = False
-        self._taker, self._incoming, self._end = taker, b"", b""
+        self.is_closed = self._is_broken = self._has_ended = False
+        self._taker, self._incoming = taker, b""
 
     def give(self, data: bytes) -> None:
         """What the next calls of readinto() return."""
@@ -63,11 +64,11 @@ class FakeStream:
 
     def end(self) -> None:
         """The other side closes, once what was given has been read."""
-        self._end = "end"
+        self._has_ended = True
 
     def break_(self) -> None:
         """The next call raises OSError, as after a reset."""
-        self._end, self._incoming = "broken", b""
+        self._is_broken, self._incoming = True, b""
 
     def write(self, buf, offset: int, length: int) -> int | None:
         self._check()
@@ -85,7 +86,7 @@ class FakeStream:
     def readinto(self, buf) -> int | None:
         self._check()
         if not self._incoming:
-            return 0 if self._end else None
+            return 0 if self._has_ended else None
         count = min(len(buf), len(self._incoming))
         buf[:count], self._incoming = self._incoming[:count], self._incoming[count:]
         return count
@@ -96,120 +97,74 @@ class FakeStream:
     def _check(self) -> None:
         if self.is_closed:
             raise ValueError("the stream is closed")
-        if self._end == "broken":
-            raise OSError(104)
+        if self._is_broken:
+            raise OSError(errno.ECONNRESET)
 
 
-Answer = bytes | None | Callable[[bytes], bytes | None]
+Answer = bytes | str | None | Callable[[Fields], bytes | str | None]
 
 
 class ScriptedServer:
-    """Use .link as the link of a Client. came: its messages. packets: (type, bytes) of all that
+    """Use .link as the link of a Client. came: its messages. packets: (kind, fields) of all that
     came. is_away: link() raises ECONNREFUSED.
 
-    answers: {type: what is sent for such a packet}: bytes, None (nothing), or a function of the
-    packet; types that are missing are answered as MQTT 3.1.1 says. "close": the stream ends.
+    answers: {kind: what is sent for such a packet}, as {"PUBLISH": None}: bytes, None (nothing),
+    "close" (the stream ends), or a function of the packet's fields that returns one of these. Kinds
+    that are missing are answered as MQTT says. What no client may send raises Malformed.
     """
 
-    def __init__(self, answers: dict[int, Answer | str] | None = None) -> None:
+    def __init__(self, answers: dict[str, Answer] | None = None) -> None:
         self.answers = dict(answers or {})
         self.came: list[Message] = []
-        self.packets: list[tuple[int, bytes]] = []
+        self.packets: list[tuple[str, Fields]] = []
         self.is_away = False
         self.stream: FakeStream | None = None
-        self._pending = b""
+        self._pending, self._level = b"", 5
 
     def link(self) -> FakeStream:
         if self.is_away:
-            raise OSError(111)
-        self._pending = b""
+            raise OSError(errno.ECONNREFUSED)
+        self._pending, self._level = b"", 5  # CONNECT says which
         self.stream = FakeStream(self._take)
         return self.stream
 
     def send(self, topic: bytes, payload: bytes, retain: bool = False) -> None:
         """A message of QoS 0 to the client."""
-        body = len(topic).to_bytes(2, "big") + topic + payload
-        self.stream.give(bytes([PUBLISH << 4 | retain]) + _length(len(body)) + body)
+        self.stream.give(
+            encode("PUBLISH", self._level, topic=topic, payload=payload, retain=retain)
+        )
 
     def _take(self, data: bytes) -> None:
         self._pending += data
-        while (end := _end_of_packet(self._pending)) is not None:
-            packet, self._pending = self._pending[:end], self._pending[end:]
-            self._answer(packet)
+        while step := _packets.decode(self._pending, self._level):
+            kind, fields, self._pending = step
+            self._level = fields.get("level", self._level)
+            self._answer(kind, fields)
 
-    def _answer(self, packet: bytes) -> None:
-        kind = packet[0] >> 4
-        self.packets.append((kind, packet))
-        if kind == PUBLISH:
-            self.came.append(_message(packet)[0])
-        answer = self.answers.get(kind, _by_the_standard)
-        answer = answer(packet) if callable(answer) else answer
+    def _answer(self, kind: str, fields: Fields) -> None:
+        self.packets.append((kind, fields))
+        if kind == "PUBLISH":
+            self.came.append(Message(*(fields[name] for name in Message._fields)))
+        answer = self.answers.get(kind, self._by_the_standard(kind, fields))
+        answer = answer(fields) if callable(answer) else answer
         if answer == "close":
             self.stream.end()
         elif answer:
             self.stream.give(answer)
 
-
-def _by_the_standard(packet: bytes) -> bytes | None:
-    kind, body = packet[0] >> 4, _body(packet)
-    if kind == CONNECT:
-        return bytes([CONNACK << 4, 2, 0, 0])
-    if kind == PUBLISH:
-        message, number = _message(packet)
-        return bytes([(PUBACK, PUBREC)[message.qos - 1] << 4, 2]) + number if number else None
-    if kind == PUBREL:
-        return bytes([PUBCOMP << 4, 2]) + body[:2]
-    if kind == SUBSCRIBE:
-        granted = _granted(body[2:])
-        return bytes([SUBACK << 4, 2 + len(granted)]) + body[:2] + granted
-    if kind == UNSUBSCRIBE:
-        return bytes([UNSUBACK << 4, 2]) + body[:2]
-    return bytes([PINGRESP << 4, 0]) if kind == PINGREQ else None
+    def _by_the_standard(self, kind: str, fields: Fields) -> bytes | None:
+        answer, more = _ANSWERS.get(kind, ""), {}
+        if kind == "PUBLISH":
+            answer = ("", "PUBACK", "PUBREC")[fields["qos"]]
+        elif kind == "SUBSCRIBE":
+            more["codes"] = [options & 3 for _, options in fields["filters"]]
+        elif kind == "UNSUBSCRIBE":
+            more["codes"] = [0] * len(fields["filters"])
+        number = {"packet_id": fields["packet_id"]} if fields.get("packet_id") else {}
+        return encode(answer, self._level, **number, **more) if answer else None
 
 
-def _granted(filters: bytes) -> bytes:
-    """The QoS asked for, of each filter."""
-    found = b""
-    while filters:
-        end = 2 + int.from_bytes(filters[:2], "big")
-        found += filters[end : end + 1]
-        filters = filters[end + 1 :]
-    return found
-
-
-def _message(packet: bytes) -> tuple[Message, bytes]:
-    """The message, and the two bytes of its number; b"": QoS 0."""
-    body, qos = _body(packet), packet[0] >> 1 & 3
-    at = 2 + int.from_bytes(body[:2], "big")
-    number = body[at : at + 2] if qos else b""
-    payload = body[at + len(number) :]
-    return Message(body[2:at], payload, qos, bool(packet[0] & 1), bool(packet[0] & 8)), number
-
-
-def _body(packet: bytes) -> bytes:
-    return packet[1 + _length_bytes(packet) :]
-
-
-def _length_bytes(data: bytes) -> int:
-    """How long the remaining length is; 0: not all of it is there."""
-    for count, byte in enumerate(data[1:5], 1):
-        if byte < 0x80:
-            return count
-    return 0
-
-
-def _end_of_packet(data: bytes) -> int | None:
-    count = _length_bytes(data)
-    if not count:
-        return None
-    length = sum((byte & 0x7F) << 7 * at for at, byte in enumerate(data[1 : 1 + count]))
-    end = 1 + count + length
-    return end if len(data) >= end else None
-
-
-def _length(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])
+_ANSWERS = {
+    "CONNECT": "CONNACK", "PUBREL": "PUBCOMP", "SUBSCRIBE": "SUBACK", "UNSUBSCRIBE": "UNSUBACK",
+    "PINGREQ": "PINGRESP",
+}  # fmt: skip
