@@ -29,7 +29,7 @@ venv:
 
 # nats comes with the tests' packages
 DEMO_NEEDS := $(if $(findstring nats,$(BROKER)),setup,venv)
-demo: $(DEMO_NEEDS)  ## to tables, with disasters; SEED=n BROKER=mosquitto|amqtt|nats|nats3 LEVEL=5
+demo: $(DEMO_NEEDS)  ## boards to tables, with disasters; SEED=n LEVEL=5 BROKER=amqtt|nats|nats3
 	@$(BIN)/outpost demo
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"

@@ -77,13 +77,14 @@ class Program:
 
     def deliver(self):
         """Run until every message is delivered, however long the broker is away. Raises Stuck, also
-        when the broker does not take one of them."""
+        when the broker accepts all but some of them."""
         while not self.client.is_drained():
             self.turn()
         if self.outbox.aside:
             raise Stuck(
-                "messages that the broker does not take: %d. Longer than it allows, or on a topic "
-                "that it denies? They stay in the outbox and are tried again" % self.outbox.aside
+                "messages that the broker does not accept: %d. Longer than it allows, or on a "
+                "topic that it denies? They stay in the outbox, and are tried again"
+                % self.outbox.aside
             )
         print("delivered: %d acknowledged" % self.session.acknowledged)
 

@@ -17,7 +17,6 @@ import ast
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -37,9 +36,10 @@ import fetch_peers
 from made_broker import MadeBroker
 from outpost_tools.common import children, interpreters
 from outpost_tools.common.broker import Broker
+from raw_server import HOST, raw
 from real_broker import password_line
 
-HOST, LIMIT_S, END = "127.0.0.1", 15, "end"
+LIMIT_S, END = 15, "end"
 PAGE = Path(__file__).resolve().parent / "README.md"
 PROGRAMS = {
     "Outpost": """\
@@ -142,29 +142,6 @@ class Seen:
 
 
 @contextlib.contextmanager
-def server(answer: bytes) -> Iterator[int]:
-    """A port that answers whatever comes with these bytes."""
-    listener = socket.create_server((HOST, 0))
-    links = []
-
-    def run() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                links.append(listener.accept()[0])
-                if answer:
-                    links[-1].recv(1000)
-                    links[-1].sendall(answer)
-                    links.pop().close()
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-
-
-@contextlib.contextmanager
 def ports(folder: Path) -> Iterator[dict[str, int]]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "users").write_text(password_line("kitchen", "word"))
@@ -182,8 +159,8 @@ def ports(folder: Path) -> Iterator[dict[str, int]]:
             "plain": broker.port,
             "rights": rights,
             "tls": stack.enter_context(MadeBroker(folder / "made", "kitchen")).port,
-            "web": stack.enter_context(server(b"HTTP/1.1 400 Bad Request\r\n\r\n")),
-            "silent": stack.enter_context(server(b"")),
+            "web": stack.enter_context(raw(b"HTTP/1.1 400 Bad Request\r\n\r\n")),
+            "silent": stack.enter_context(raw(None)),
             "dead": children.free_port(),
         }
 

@@ -31,7 +31,7 @@ def test_a_mistake_is_told_in_words(rig, title, monkeypatch):
     assert (seen.status, seen.came) == ENDS[title][:2] and ENDS[title][2] in seen.said
 
 
-def test_the_page_has_a_row_for_each_and_no_program_is_longer_than_ours():
+def test_the_page_has_a_row_for_each_mistake():
     page = mistakes.PAGE.read_text(encoding="utf-8")
     table = page.split("<!-- mistakes -->\n")[1].split("<!-- /mistakes -->")[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]

@@ -3,12 +3,10 @@
 words. `-s` prints the table.
 """
 
-import contextlib
 import errno
 import json
 import socket
 import ssl
-import threading
 import time
 from contextlib import contextmanager
 
@@ -22,6 +20,7 @@ from outpost_tools.common.message_connection import MessageConnection
 from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.mqtt_connection import Limits
 from outpost_tools.device import selftest
+from raw_server import raw
 from real_broker import need_mosquitto
 
 HOST = "127.0.0.1"
@@ -30,34 +29,6 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 
 
 # --- What listens at the address ---
-
-
-@contextmanager
-def raw(answer, *, context=None, waits=True):
-    """A server that answers whatever comes first, and closes. waits: for that first."""
-    listener = socket.create_server((HOST, 0))
-
-    def talk(link):
-        with contextlib.suppress(OSError), link:
-            if context is not None:
-                link = context.wrap_socket(link, server_side=True)
-            data = link.recv(1000) if waits else b""
-            link.sendall(answer(data) if callable(answer) else answer)
-            if not data or answer:
-                link.settimeout(1)
-                link.recv(1000)
-
-    def run():
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=talk, args=(listener.accept()[0],), daemon=True).start()
-
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
 
 
 def connack(code, code_5=None):

@@ -63,7 +63,7 @@ async def steps():
         await asyncio.gather(hold(20), fail(5))
     except ValueError as error:
         say("the group failed:", error)
-    asyncio.create_task(fail(3))
+    asyncio.create_task(fail(3))  # noqa: RUF006 - nobody keeps it
     await asyncio.sleep_ms(30)
     setter = asyncio.create_task(set_flag(40))
     await flag.wait()
