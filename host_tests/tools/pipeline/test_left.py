@@ -17,6 +17,7 @@ try:
 
     import opened_files
     from outpost_tools.pipeline import (
+        changes,
         clocks,
         delta,
         gold,
@@ -306,6 +307,48 @@ def test_a_list_that_is_lost_rebuilds_gold(tmp_path):
         shutil.rmtree(tmp_path / left.FOLDER)
         assert boards.round() == 0
     assert_windows_are_right(tmp_path)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_rebuild_in_several_steps_begins_again_after_a_kill_at_any_commit(tmp_path, is_new):
+    """The first step brought a new list, or half of the totals, and the next round went on."""
+    boards, plain = Boards(tmp_path / "killed"), Boards(tmp_path / "plain")
+    put = [("a", BEGIN + day * DAY) for day in range(4)] + [("b", BEGIN)]
+    with limits(1, 32), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes, "_MOST_ROWS", 9)
+        for one in (boards, plain):
+            for _ in range(2):
+                one.put(*put)
+                finish(one)
+        for commits in (2, 7, 8):  # `totals` of the first step; both of the last
+            for one in (boards, plain) if is_new else ():
+                one.put(("b", BEGIN + commits * HOUR))
+            shutil.rmtree(boards.place / left.FOLDER, ignore_errors=True)
+            die_after(boards, commits)
+            finish(boards)
+            finish(plain)
+            assert_windows_are_right(boards.place)
+            for name in GOLD:
+                assert rows_of(boards.place, name) == rows_of(plain.place, name), name
+
+
+def die_after(boards: Boards, commits: int) -> None:
+    commit, left_commits = delta.commit, list(range(commits))
+
+    def dying(place, *arguments, **named):
+        commit(place, *arguments, **named)
+        left_commits.pop()
+        if not left_commits:
+            raise Died
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Died):
+        patch.setattr(delta, "commit", dying)
+        boards.round()
+
+
+def finish(boards: Boards) -> None:
+    while boards.round():
+        pass
 
 
 def test_a_query_for_a_day_finds_readings_whose_day_has_no_file_yet(tmp_path):

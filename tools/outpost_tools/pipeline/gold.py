@@ -68,49 +68,78 @@ def write(spark: SparkSession, tables_dir: Path, window_s: float, *, progress: P
     raise AssertionError("unreachable")
 
 
+class _Plan(NamedTuple):
+    """What a round does. states: the buckets whose streams changed (None: all); waiting: windows
+    that earlier rounds left; only_windows: nothing is new; is_apart: a rebuild that counts once its
+    last step is done, with the list of `left`. Until then its tables say that they have read
+    nothing."""
+
+    names: tuple[str, ...]
+    now: tuple[int, ...]
+    steps: list[changes.Step]
+    states: set[str | None] | None
+    waiting: pa.Table
+    only_windows: bool
+    is_apart: bool
+
+    def reached(self, step: changes.Step) -> list[delta.Batch]:
+        has_number = step.version >= 0 or self.is_apart
+        of_state = [delta.Batch(self.names[1], self.now[1])] if self.is_last(step) else []
+        return [delta.Batch(self.names[0], step.version)] * has_number + of_state
+
+    def is_last(self, step: changes.Step) -> bool:
+        return step is self.steps[-1]
+
+
 def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Progress) -> int:
-    names = tuple(f"{window_s:g} s of {name}" for name in ("readings", "streams"))
-    now = tuple(tables.version(tables_dir, name) for name in ("readings", "streams"))
-    before = left.read(tables_dir, window_s)
-    since = -1 if before is None else delta.committed(tables_dir / "totals", names[0])
-    since_state = delta.committed(tables_dir / ORDER[-1], names[1])
-    is_new = (since, since_state) != now
-    if before is not None and not is_new and not before.keys.num_rows:
+    plan = _planned(tables_dir, window_s)
+    if plan is None:
         progress("no new segments; tables unchanged")
         return 0
     progress("computing windows, gaps, latency, devices and boots")
-    steps = changes.of_silver(tables_dir / "readings", since)
-    states = delta.changed(tables_dir / "streams", since_state)
-    for step in steps:
-        is_last = step is steps[-1]
-        reached = [delta.Batch(names[0], step.version)] if step.version >= 0 else []
-        reached += [delta.Batch(names[1], now[1])] if is_last else []
-        maker = Maker(tables_dir, window_s, step, waiting=_left_before(tables_dir, window_s, step))
-        made = _made(spark, tables_dir, maker, _visited(step, states if is_last else set()))
-        # A rebuild in several steps commits no table before all of them are done; one because a
-        # list was lost finds its version in every table.
-        is_apart = before is None or (steps[0].is_whole and len(steps) > 1)
+    waiting = plan.waiting
+    for step in plan.steps:
+        reached, is_last = plan.reached(step), plan.is_last(step)
+        maker = Maker(tables_dir, window_s, step, waiting=waiting)
+        made = _made(spark, tables_dir, maker, _visited(step, plan.states if is_last else set()))
         for name, table in made.before.items():
-            is_due = name == "windows" and not is_new  # what was left
-            if is_due or is_apart or not _has(tables_dir / name, reached):
+            is_due = name == "windows" and plan.only_windows
+            if is_due or plan.is_apart or not _has(tables_dir / name, reached):
+                batches = [*reached]
+                if name == "windows":
+                    waiting = left.unpack(one["rows"] for one in made.of(_LEFT)[0])
+                    if is_last or not plan.is_apart:
+                        batches += _list(tables_dir, window_s, waiting)
                 new, gone = made.of(name)
-                batches = [*reached, *_left_after(maker, made)] if name == "windows" else reached
                 delta.commit(tables_dir / name, new, *batches, gone=gone, of=table)
     return _told(left.read(tables_dir, window_s), tables_dir, progress)
 
 
-def _left_before(tables_dir: Path, window_s: float, step: changes.Step) -> pa.Table:
-    found = None if step.is_whole else left.read(tables_dir, window_s)
-    return left.KEYS.empty_table() if found is None else found.keys
+def _planned(tables_dir: Path, window_s: float) -> _Plan | None:
+    """None: nothing to do."""
+    names = tuple(f"{window_s:g} s of {name}" for name in ("readings", "streams"))
+    now = tuple(tables.version(tables_dir, name) for name in ("readings", "streams"))
+    before = left.read(tables_dir, window_s)
+    since = -1 if before is None else delta.committed(tables_dir / "totals", names[0])
+    ended, since_state = (delta.committed(tables_dir / ORDER[-1], name) for name in names)
+    was_killed = ended < since  # with `totals` written, and tables that follow from it not
+    is_new = (since, since_state) != now or was_killed
+    if before is not None and not is_new and not before.keys.num_rows:
+        return None
+    steps = changes.of_silver(tables_dir / "readings", since)
+    states = None if was_killed else delta.changed(tables_dir / "streams", since_state)
+    waiting = left.KEYS.empty_table() if before is None or steps[0].is_whole else before.keys
+    # One because the list was lost finds its version in every table.
+    is_apart = before is None or (steps[0].is_whole and len(steps) > 1)
+    return _Plan(names, now, steps, states, waiting, not is_new, is_apart)
 
 
-def _left_after(maker: Maker, made: _Made) -> list[delta.Batch]:
-    """Write the list of the windows that the step leaves, if there are or were any."""
-    keys = left.unpack(one["rows"] for one in made.of(_LEFT)[0])
-    known = left.read(maker.tables_dir, maker.window_s)
+def _list(tables_dir: Path, window_s: float, keys: pa.Table) -> list[delta.Batch]:
+    """Write the list of the windows that are left, if there are or were any."""
+    known = left.read(tables_dir, window_s)
     if known is not None and keys.equals(known.keys):
         return []
-    return [left.write(maker.tables_dir, maker.window_s, keys)]
+    return [left.write(tables_dir, window_s, keys)]
 
 
 def _told(now: left.Left | None, tables_dir: Path, progress: Progress) -> int:
