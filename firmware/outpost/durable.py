@@ -22,6 +22,11 @@ gap in three replays, and the collector still has later ones and not these, then
 them and does not pass them on: rights, or size. They are set aside, marked, and counted in
 `not_passed`; the messages after them are confirmed.
 
+A message that is aside counts as acknowledged in the window, and the ring releases it once it is
+the oldest. The messages after it then tell the collector that it is no longer held, so
+confirmations go on past its number. When it goes out again, PUBACK releases it; no confirmation
+follows.
+
 Must not know a stream or a clock. Allocation: SUBSCRIBE, and construction; messages set aside.
 
 Its hooks, in addition to those of `subscribing.py`:

@@ -35,6 +35,9 @@ empty the outbox onto the shelf. A message that must stay in the window (its QoS
 PUBCOMP) lets the others go first, and then has a trial a minute. QoS 0 is BUSY while only the
 message on trial may end the connection.
 
+A bad network sets nothing aside: it would have to end three connections in a row within the round
+trip of the same message, and none of them in the control, which lasts longer (at most 10 s).
+
 So each connection acknowledges a message, or counts for exactly one, or lets another have its turn.
 `retry.py` sends messages of the shelf again; what happens to them counts for no message.
 

@@ -11,6 +11,43 @@ upper bits. `doing` is a command that ends after a reset, [kind, id, ...], see `
 The file is replaced by a rename, which littlefs does whole or not at all: a power cut leaves the
 old note or the new one. A file that does not fit its CRC counts as none. Allocation: bounded by the
 file.
+
+**Done once and answered once.** Four things survive a reset: the outbox, `settings.json`,
+`trial.json` and the note. A record of the outbox is whole or absent too, so a power cut falls
+between two of these writes, never inside one (N: the outbox's next number):
+
+  report, stay_awake, refused
+      1 note: id, `pending` N; 2 outbox: the answer (of report: with the readings) as message N.
+      Before 1 nothing was done, and the server still has the command. After 1 the next start sees
+      that the next number is still N, and stores the answer. After 2 it is above N, so the answer
+      is stored; readings that did not fit into it may be lost.
+  restart
+      1 note: id, `doing`; 2 note: `pending` N, no `doing`; 3 outbox. Whatever ends this run counts
+      as the restart; the next start continues with 2.
+  set interval_ms
+      1 trial.json; 2 note: id, `adopt`; 3 rename to settings.json; 4 note: `pending` N; 5 outbox.
+      After 1 nothing points to the file; after 2 the next start renames it; after 3 nothing is left
+      to rename.
+  set with held
+      1 trial.json; 2 note: id, `drain`; 3 note: `trial` (then as below), or `pending` N and 4
+      outbox: refused. After 2 the next start answers "refused".
+  set, other keys
+      1 trial.json; 2 note: id, `trial`; reset; each start: note, one start more; 3 note: `adopt`
+      (then as above), or `failed`, also after three starts: the board starts with the old settings
+      and answers. Each step is repeated as it is.
+
+Two rules make this safe. The command is acknowledged only after its first note: before that, the
+server repeats it; afterwards, its id is known. And nothing but the answer takes number N: while an
+answer waits, the board stores no measurement and takes no other command. Numbers are never reused,
+so comparing them tells whether the answer is stored.
+
+A repeated command with DUP comes from the server, and is acknowledged silently. One without DUP
+comes from the sender, who is asking for the result. That also covers a broker that was killed and
+lost the command.
+
+`test_commands.py` cuts the power at each change of a file, awake and asleep, and at each flash
+operation in five ways, and compares with the run without a cut. `make commands`: each reset must be
+one that a command asked for, and each command must be done once.
 """
 
 import json

@@ -1,5 +1,5 @@
 """Commands over MQTT, each done once and answered once, also across power cuts. Loaded only when
-`commands` is set. COMMANDS.md beside this file has the argument for each cut.
+`commands` is set. `command_note.py` has the argument for each cut, COMMANDS.md what users need.
 
 A command is a QoS 1 message on `<prefix>/<device>/command`:
 

@@ -13,7 +13,11 @@ all readings of the measurement, when something must not wait for the record:
 
 A record is closed, and goes out, when it has no room for two more samples, before the next sample
 would find it `series_age_s` old, before any message, and before a sleep or the program's end. Does
-not allocate after construction.
+not allocate after construction (`test_heap_series.py`, with either alignment).
+
+On flash that takes one program per page, samples would have to wait in RAM, and `series` promises
+that they do not: such a board refuses the setting. `fuzz/hunt_power_loss.py --series` cuts the
+power, with both alignments.
 """
 
 from micropython import const

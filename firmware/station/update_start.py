@@ -17,8 +17,44 @@ made here; one that is empty then is removed when the update is decided. A pack 
 line NUMBER SIZE and its bytes: small files share blocks of the flash, and a pack is removed when
 its files are in their places, so one firmware more fits. What is added to a pack is there whole or
 not at all, a file comes to its path by a rename, and after a power cut the next start repeats the
-steps that it finds undone. The files that a start needs to get here are at their paths at every
-moment.
+steps that it finds undone. The files that a start needs to get here (`main.py`,
+`station/__init__.mpy`, this one) are at their paths at every moment.
+
+The new program's code carries out the old program's plan, and the old one's code takes it back: so
+it also understands what a firmware from before packs leaves. A small file takes a block of 4,096
+bytes for itself, in a pack it does not: 62 files of 130 KB take 76 blocks, and 32 in packs. A pack
+has 16 KB at most. While the packs of old files grow, those of new ones go, so the flash needs room
+for one firmware in packs and for one pack more.
+
+**Why a power cut hurts nothing.** The writes of an update, in order:
+
+  arriving   a file's parts into update/part; SHA-256; added to a pack, update/new-K. Before that a
+             cut sends the file again; nothing of the program was touched.
+  command    1 update/plan; 2 note: id, `update`; 3 phase `files`; reset. After 1 the server still
+             has the command; after 2 the next start writes 3.
+  start      4 for each file: the old one added to a pack, update/old-K; the new one copied and
+             renamed to its place. A pack of new files is removed after its last one. After a cut
+             the next start does the rest: an old file that is in a pack is not added again, and
+             what was put in its place is put there once more.
+             5 phase `trial`, 0 starts; reset. After 4 nothing is left to move.
+  on trial   6 each start: phase `trial`, one more start; the watchdog. The start counts.
+  connected  7 phase `kept`; 8 note: `pending`; 9 the answer in the outbox; 10 the files of update/
+             are removed, the phase last. Each step is repeated as it is; the answer has one number
+             (command_note.py).
+  not in time, or the fourth start
+             7 phase `back`; 8 the packs of new files are removed, then for each file: the old one
+             copied and renamed to its place, this one last; 9 phase `failed`; reset; then as from 8
+             of "connected". After a cut the next start does the rest.
+
+`test_updatable.py` cuts the power at each change of a file, kept and taken back.
+`test_update_start.py` runs 4 and 8 on a real littlefs under 32-bit MicroPython, and cuts them at
+each program and erase in five ways, and once more in the start after that. `test_update_room.py`
+updates every module on a littlefs as large as a Pico W's, beside the default outbox, and cuts
+anywhere. `test_updatable_faults.py` lets the flash refuse each step, other commands arrive
+meanwhile, and somebody send old lists and forged answers. `system/test_update.py` runs `outpost
+update` over mosquitto on a board that runs its own `.mpy` files: good, crashing and mute firmware,
+an interrupted transfer, a sleeping board. `test_rp2_update.py` does so on the emulated RP2040,
+where the watchdog ends firmware that hangs at its import.
 
 Must not import anything of the program. Allocation: a few kilobytes, at a start with an update.
 """
