@@ -59,9 +59,9 @@ _FLASH = """
 ## Flash
 
 A block has 4,096 bytes. The program's files take at most {program} blocks with their folders,
-`commands` {commands} more, `update_key` {update}, `series` {series}, `level = 5` {level_5}, a driver
-of a sensor at most {driver}, each certificate one, and {spare} stay spare. The rest may be the
-outbox: `outbox_blocks` is at most {most} on a Pico W without any of these, and 64 by default.
+`commands` {commands} more, `update_key` {update}, `series` {series}, `level = 5` {level_5},
+a sensor's driver at most {driver}, each certificate one, and {spare} stay spare. The rest may be
+the outbox: `outbox_blocks` is at most {most} on a Pico W without any of these, and 64 by default.
 
 ## When memory runs out all the same
 
