@@ -39,6 +39,8 @@ _KEYS = {
 _HEAD = """\
 # What fits which board
 
+<!-- Written by host_tests/bench/memory_page.py -->
+
 `provision`, `setup`, `flash` and `outpost send --board KIND --settings FILE ... set` add up what
 the settings take, and say what to leave out **before** anything is written.
 
