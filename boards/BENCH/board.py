@@ -18,7 +18,7 @@ _DAY_S = 86_400
 
 
 class Board(Esp32Board):
-    """The board contract (`boards/README.md`)."""
+    """The board contract (`boards/PORTING.md`)."""
 
     def __init__(self):
         Esp32Board.__init__(self, machine, network, time, esp32, _temperature)

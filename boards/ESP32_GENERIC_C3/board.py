@@ -10,7 +10,7 @@ from support.esp32_board import Esp32Board
 
 
 class Board(Esp32Board):
-    """The board contract (`boards/README.md`) on an ESP32-C3."""
+    """The board contract (`boards/PORTING.md`) on an ESP32-C3."""
 
     def __init__(self):
         Esp32Board.__init__(self, machine, network, time, esp32, _temperature)

@@ -13,7 +13,7 @@ from support.rp2_board import Rp2Board
 
 
 class Board(Rp2Board):
-    """The board contract (`boards/README.md`) on a Pico 2 W."""
+    """The board contract (`boards/PORTING.md`) on a Pico 2 W."""
 
     def __init__(self):
         # The address is that of the watchdog's registers: RP2350 data sheet

@@ -40,7 +40,7 @@ _ORDERS = {
 
 
 class Board:
-    """The board contract (`boards/README.md`) on a desktop."""
+    """The board contract (`boards/PORTING.md`) on a desktop."""
 
     device: "Anything"
     link: "Anything"

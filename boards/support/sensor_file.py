@@ -3,7 +3,7 @@
     {"driver": "bme280", "name": "attic", "scl": 5, "sda": 4}
 
 The driver's file declares the settings that it takes (KEYS) and what it measures (READINGS). Board
-and desktop tools check with the same check_options(). boards/sensors/README.md has the contract. If
+and desktop tools check with the same check_options(). boards/PORTING.md has the contract. If
 a driver is missing or its settings are wrong, only that sensor fails; the program continues.
 """
 

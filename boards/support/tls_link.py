@@ -15,7 +15,7 @@ measured here).
 
 A write that returned None must be repeated with the same bytes (mbedTLS holds the encrypted
 record); the client does so. Knows no socket, no file but the certificates, no clock. Allocates when
-it connects. For the cost, see boards/README.md.
+it connects. For the cost, see boards/PORTING.md.
 """
 
 from micropython import const

@@ -1,4 +1,4 @@
-"""The board contract (`boards/README.md`) for boards with Wi-Fi, from this package's modules.
+"""The board contract (`boards/PORTING.md`) for boards with Wi-Fi, from this package's modules.
 
 A port's class (`esp32_board.py`, `rp2_board.py`) adds _open_outbox(), _open_sensors(), _starts(),
 _joined_last(), sensor_note(), hung_note(), _switch_off(), release_watchdog() and, where it differs,

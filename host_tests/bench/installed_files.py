@@ -4,7 +4,7 @@ blocks of flash that they take on a real littlefs. `make size` prints it.
 
     .venv/bin/python host_tests/bench/installed_files.py [--write]
 
---write: write the table of boards/README.md, which a test compares with it.
+--write: write the table of boards/PORTING.md, which a test compares with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from outpost_tools.device import (  # noqa: E402
     sensor_drivers,
 )
 
-PAGE = BOARDS / "README.md"
+PAGE = BOARDS / "PORTING.md"
 BEGIN, END = "<!-- figures: installed -->\n", "<!-- /figures -->"
 MEASURE = Path(__file__).with_name("installed_blocks.py")
 KIND, ARCHITECTURE = "RPI_PICO_W", "armv6m"

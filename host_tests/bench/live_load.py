@@ -7,6 +7,17 @@ publish to the value in the page.
 Without Chromium (CHROMIUM=its path) only the server is measured, with a reader of its events. A
 probe board sends each second. Its messages carry a number, and the page itself times when that
 appears, in the animation frame that writes it; all clocks are of one machine.
+
+On 2 cores, which were also used for other work:
+
+                                    3 boards               400 boards, 4,000 values/s
+    server                          1 % of a core, 27 MiB  19 % of a core, 164 MiB
+    browser                         4 % of a core, 398 MiB 16 % of a core, 449 MiB
+    publish to the page, median     114 ms                 953 ms
+    95 % within                     234 ms                 1,721 ms
+
+With more than 500 changed sensors, the page is updated once a second; with fewer, five times. Cards
+that are out of sight are not drawn.
 """
 
 from __future__ import annotations

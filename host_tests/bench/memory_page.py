@@ -39,42 +39,37 @@ _KEYS = {
 _HEAD = """\
 # What fits which board
 
+<!-- Written by host_tests/bench/memory_page.py -->
+
 `provision`, `setup`, `flash` and `outpost send --board KIND --settings FILE ... set` add up what
-the settings take (`tools/outpost_tools/device/memory_fit.py`), and say what to leave out **before**
-anything is written. The sum of a Pico W is held to measurements: its emulated chip with its heap
-of 205,184 bytes runs main.py, connected, after a collection (`make program-heap`). The other
-boards are **computed**, not measured: there the tools only warn. This page is written by
-`host_tests/bench/memory_page.py`.
+the settings take, and say what to leave out **before** anything is written.
 
-Bytes of heap in use. A free piece of 17 KB is needed for each connection over TLS.
+Bytes of heap in use, measured on the emulated Pico W: `main.py`, connected, after a collection
+(`make program-heap`; deep sleep with TLS: after the connection). The sum, within 5 % of all others,
+decides what fits: both, plain and TLS; only plain; or neither (no).
 
-| settings | plain: measured | sum | TLS: measured | sum |
-|---|---|---|---|---|
 """
 _BOARDS = """
-With at most so much in use the program works: the rest is needed in pieces.
+With a sum of at most this the program works; the rest is needed in pieces, 17 KB of it in one for
+each connection over TLS. Boards other than the Pico W are **computed**, not measured: there the
+tools only warn.
 
-| board | heap | plain: most in use | TLS: most in use | blocks of its filesystem |
+| board | heap | plain: at most | TLS: at most | blocks of its filesystem |
 |---|---|---|---|---|
-"""
-_FIT = """
-Whether it fits, plain and with TLS:
-
 """
 _FLASH = """
 ## Flash
 
 A block has 4,096 bytes. The program's files take at most {program} blocks with their folders,
-`commands` {commands} more, `update_key` {update}, `series` {series}, `level` 5 {level_5}, a driver
-of a sensor at most {driver}, each certificate one, and {spare} stay spare. The rest may be the
-outbox: `outbox_blocks` is at most {most} on a Pico W without any of these, and 64 by default.
+`commands` {commands} more, `update_key` {update}, `series` {series}, `level = 5` {level_5},
+a sensor's driver at most {driver}, each certificate one, and {spare} stay spare. The rest may be
+the outbox: `outbox_blocks` is at most {most} on a Pico W without any of these, and 64 by default.
 
 ## When memory runs out all the same
 
 A board that has no memory for a connection says so once at its prompt and in `crash.txt`
-(`outpost monitor --look`), and counts it in the reading `no_memory`, which it sends when it can.
-A program that ends for lack of memory leaves the reason in `crash.txt`; the board restarts, and
-reports `no_memory` = 1.
+(`outpost monitor --look`), and counts it in the reading `no_memory`. If the program ends for lack
+of memory, the board restarts and reports `no_memory` = 1; the reason is in `crash.txt`.
 """
 
 
@@ -85,31 +80,7 @@ def settings_of(name: str) -> dict[str, Any]:
 
 
 def text() -> str:
-    measured = program_heap.read_baseline()
-    lines = []
-    for name, words in _KEYS.items():
-        cells = []
-        for one in (name, f"{name}, TLS"):
-            row = measured.get(one)
-            has_figure = row is not None and row.is_connected
-            cells.append(f"{row.used:,}" if row and has_figure else "does not connect")
-            cells.append(f"{memory_fit.heap_of(settings_of(one)):,}")
-        lines.append(f"| {words} | {' | '.join(cells)} |")
     boards = [kinds.load(paths.REPOSITORY, name) for name in _KINDS]
-    rooms = []
-    for kind in boards:
-        memory = memory_fit.memory_of(kind)
-        assert memory
-        plain, secure = memory.heap - memory_fit.FREE, memory.heap - memory_fit.FREE_WITH_TLS
-        how = " (computed)" if memory.is_computed else ""
-        rooms.append(
-            f"| `{kind.name}`{how} | {memory.heap:,} | {plain:,} | {secure:,} | {memory.blocks:,} |"
-        )
-    fit = ["| settings | " + " | ".join(f"`{kind.name}`" for kind in boards) + " |"]
-    fit.append("|---|" + "---|" * len(boards))
-    for name, words in _KEYS.items():
-        cells = [f"{_fits(name, kind)}, {_fits(f'{name}, TLS', kind)}" for kind in boards]
-        fit.append(f"| {words} | {' | '.join(cells)} |")
     pico = memory_fit.memory_of(boards[0])
     assert pico
     flash = _FLASH.format(
@@ -122,16 +93,43 @@ def text() -> str:
         spare=memory_fit.SPARE_BLOCKS,
         most=pico.blocks - memory_fit.PROGRAM_BLOCKS - memory_fit.SPARE_BLOCKS,
     )
-    tables = (_HEAD, *_ended(lines), _BOARDS, *_ended(rooms), _FIT, *_ended(fit), flash)
-    return "".join(tables)
+    return "".join((_HEAD, *_fit(boards), _BOARDS, *_rooms(boards), flash))
 
 
-def _ended(lines: list[str]) -> list[str]:
-    return [f"{line}\n" for line in lines]
+def _fit(boards: list[kinds.Kind]) -> list[str]:
+    """The settings, what they take, and the boards that they fit."""
+    measured = program_heap.read_baseline()
+    heads = " | ".join(f"`{kind.name}`" for kind in boards)
+    lines = [f"| settings | plain | TLS | {heads} |\n", "|---" * (3 + len(boards)) + "|\n"]
+    for name, words in _KEYS.items():
+        rows = (measured.get(one) for one in (name, f"{name}, TLS"))
+        cells = [
+            f"{row.used:,}" if row and row.is_connected else "does not connect" for row in rows
+        ]
+        cells += [_fits(name, kind) for kind in boards]
+        lines.append(f"| {words} | {' | '.join(cells)} |\n")
+    return lines
 
 
 def _fits(name: str, kind: kinds.Kind) -> str:
-    return "yes" if memory_fit.fits(settings_of(name), kind) else "**no**"
+    if not memory_fit.fits(settings_of(name), kind):
+        return "no"
+    return "both" if memory_fit.fits(settings_of(f"{name}, TLS"), kind) else "plain"
+
+
+def _rooms(boards: list[kinds.Kind]) -> list[str]:
+    lines = []
+    for kind in boards:
+        memory = memory_fit.memory_of(kind)
+        assert memory
+        cells = (
+            memory.heap,
+            memory.heap - memory_fit.FREE,
+            memory.heap - memory_fit.FREE_WITH_TLS,
+            memory.blocks,
+        )
+        lines.append(f"| `{kind.name}` | {' | '.join(f'{cell:,}' for cell in cells)} |\n")
+    return lines
 
 
 if __name__ == "__main__":

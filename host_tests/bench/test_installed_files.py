@@ -1,5 +1,5 @@
 # cpython-only: compiles what `outpost flash` copies, and measures it under 32-bit MicroPython
-"""boards/README.md says how many files go onto a board, as measured; they stay few."""
+"""boards/PORTING.md says how many files go onto a board, as measured; they stay few."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The board contract of boards/README.md, held by every board over fakes of its port, and by UNIX.
+"""The board contract of boards/PORTING.md, held by every board over fakes of its port, and by UNIX.
 
 Nothing depends on the order of calls after open(); Board() alone does no I/O; begin(), give_up()
 and crashed() work without open(); a settings key that is missing has its default.
@@ -127,7 +127,7 @@ def boards(blocks=128):
 
 def table():
     """(name, when) of each row of the contract's table."""
-    with open(REPOSITORY + "/boards/README.md") as file:
+    with open(REPOSITORY + "/boards/PORTING.md") as file:
         text = file.read()
     rows = text.split("## The board contract")[1].split("\n## ")[0].split("\n")
     found = []

@@ -436,7 +436,7 @@ def test_publishing_over_tls_takes_no_heap(architecture, broker, certificates, n
 def test_reconnecting_over_tls_does_not_grow_the_heap(
     architecture, broker, certificates, name, tmp_path
 ):
-    """The figures of boards/README.md: run with -s."""
+    """The figures of boards/PORTING.md: run with -s."""
     steps = [["reconnect", RECONNECTS if (architecture, broker.tls_version) == WHERE[0] else 4]]
     started = time.monotonic()
     said = run(

@@ -24,7 +24,7 @@ ESP32 = {"idle": 1000, "connecting": 1001, "joined": 1010, "no_ap": 201, "lost":
 _JOIN_US = 1_500_000  # and the address by DHCP
 _SEARCH_US = 3_000_000  # until "no access point": a scan of all channels
 _SCAN_US = 2_500_000
-# Power on, and the firmware: 0.8 s for the CYW43 (boards/README.md); ESP32 not measured
+# Power on, and the firmware: 0.8 s for the CYW43 (boards/PORTING.md); ESP32 not measured
 _START_US = {True: 800_000, False: 200_000}
 
 

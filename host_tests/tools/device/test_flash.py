@@ -738,7 +738,7 @@ def test_every_board_has_its_facts(name):
 
 @pytest.mark.parametrize("name", ["mine", "./mine", "my board"])
 def test_a_board_of_ones_own_is_a_folder_here(name, tmp_path, monkeypatch):
-    """As boards/README.md says; a name without a slash was looked for among ours alone."""
+    """As boards/PORTING.md says; a name without a slash was looked for among ours alone."""
     shutil.copytree(REPOSITORY / "boards" / "RPI_PICO_W", tmp_path / name)
     monkeypatch.chdir(tmp_path)
     assert kinds.load(REPOSITORY, name).folder == (tmp_path / name).resolve()

@@ -21,7 +21,7 @@ from outpost_tools.device.inventory import DRIVERS
 from outpost_tools.device.pinout import Pinout
 
 _MOST_COLUMNS = 16  # outpost/series.py
-_HELP = "see boards/sensors/README.md"
+_HELP = 'see "The driver contract" in boards/PORTING.md'
 
 
 @dataclass(frozen=True, slots=True)
