@@ -1,7 +1,15 @@
 # cpython-only: starts real brokers, lets MicroPython talk to them, with paho as the other end
 """Brokers beside mosquitto: amqtt, NATS with one node and with three. What is exact over which;
-tools/BROKERS.md has the table, and names these tests. With BROKERS=all (`make brokers`) the three
-nodes too, which take two minutes.
+tools/BROKERS.md has the table. With BROKERS=all (`make brokers`) the three nodes too, which take
+two minutes. The other rows and columns of that table:
+
+- mosquitto: test_real_broker.py (each QoS both ways, session, retained messages, will, levels);
+  a killed broker in collector mode: test_collect_loss.py
+- MQTT 5.0: test_level5_broker.py, test_collect_level5.py; `make demo LEVEL=5`
+- shared subscriptions: test_collect_kills.py
+- broker mode, broker killed: host_tests/bench/broker_drops.py
+- amqtt's corrections: test_simulate_broker.py; mosquitto's share after a restart, and an ACL file:
+  test_broker_rights.py
 """
 
 import importlib.util

@@ -4,6 +4,7 @@ certificates, users and rights.
 README.md         how it is used, and what an intruder can do
 arguments/        `outpost broker init`, `add`, `revoke`, `list`
 making.py         init: creates what is missing, and updates the rest
+about.py          broker.json, with a check of each field
 folder.py         the folder that init makes: where everything is, and who may read it
 certificates.py   our own certificate authority, and the broker's certificate
 given.py          or the user's certificates: whether they belong together

@@ -1,8 +1,9 @@
 """Who may do what, as roles of mosquitto's dynamic-security plugin. Pure.
 
 An ACL file is not enough: with one, mosquitto 2.0 grants every SUBSCRIBE and drops at delivery, so
-a board on the collectors' shared subscription would take away a part of the fleet's messages. The
-plugin answers 0x80. Whatever no role allows is denied, including delivery.
+a board on the collectors' shared subscription takes away a part of the fleet's messages: 10 of 20
+in `test_under_an_acl_file_the_same_rogue_takes_half_of_the_messages`. The plugin answers 0x80.
+Whatever no role allows is denied, including delivery.
 
 Law: every user is bound to one client identifier, its own name, so none can take over another's
 session. Who needs a second connection beside the permanent one has a second user for it, with the

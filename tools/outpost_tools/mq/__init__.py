@@ -21,4 +21,10 @@ serve.py      from the arguments of bridge to a running bridge
 arguments/    `outpost mq build`, parse, check, bridge
 
 All but sources.py, serve.py and live.py need only Python itself. `tools/MQ.md` is the manual.
+
+`host_tests/tools/mq/test_mq_seed.py` lists each rule of IBM's page with its tests. Those that let
+other readers read our bytes are optional: `host_tests/tools/mq/fetch_mq_readers.py` fetches pymqi
+and ibmmq, and `apt-get install tshark` Wireshark. `host_tests/fuzz/fuzz_mq.py` feeds a million
+random and mutated messages. The live put runs against a fake `ibmmq`, and against IBM's own Python
+layer with its C part replaced.
 """

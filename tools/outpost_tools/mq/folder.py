@@ -4,6 +4,10 @@ Supported are elements, attributes, text, comments, the five named character ref
 ones. Everything else in XML is refused by name: DTD, CDATA sections, processing instructions.
 Nothing is expanded or fetched, there is no recursion, and the number of elements and their depth
 are limited, so memory is bounded by the length of the text.
+
+A folder that was read is written back byte for byte: unknown elements, comments, padding and NUL
+filler are kept, in order. The writer escapes `&`, `<` and `>` as references (quotes only in
+attributes), and tab, CR and LF as numeric references. IBM documents nothing else that needs it.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from outpost_tools.mq.header import (
 from outpost_tools.mq.psc import Command
 from outpost_tools.mq.reasons import MqError
 
+# IBM's pages disagree whether Publish may also go to SYSTEM.BROKER.CONTROL.QUEUE.
 DEFAULT_QUEUE = "SYSTEM.BROKER.DEFAULT.STREAM"
 USR_QOS = "mqttQos"
 USR_DUP = "mqttDup"

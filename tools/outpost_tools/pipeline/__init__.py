@@ -1,1 +1,1 @@
-"""From the collector's segments to tables, with Spark. README.md describes each module."""
+"""From the collector's segments to tables, with Spark. INSIDE.md describes each module."""

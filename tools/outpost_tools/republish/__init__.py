@@ -6,5 +6,15 @@ link.py        the MQTT connection: what arrived, publish
 newest.py      which values are current; pure
 discovery.py   the description of a board for Home Assistant; pure
 metrics.py     the same for Prometheus
+identity.py    the ids by which Home Assistant tells boards and entities apart; pure
+topics.py      the topics; pure
 units.py       SenML units to Home Assistant's units and classes
+
+A process of its own and not a part of the collector: it decodes every message, which costs more
+than storing it, and a failure here must never prevent a message from being stored.
+
+`host_tests/tools/republish` checks each message against Home Assistant's rules; `ha_rules.py` lists
+these rules with their source. `test_consumers.py` runs Node-RED and promtool if `NODE_RED` and
+`PROMTOOL` name them (`npm install node-red`; Debian's package prometheus), and compares the keys of
+Telegraf's configuration with what is published: its binary is in no package registry.
 """

@@ -1,7 +1,9 @@
 """The names by which Home Assistant tells boards and entities apart.
 
 Law: no two boards have one object id, and no two readings one unique id. A name keeps the short
-form that it always had, unless another name has the same one. Pure.
+form that it always had, unless another name has the same one: entities that Home Assistant has stay
+as they are. If two boards announced the same id in an earlier version, the one with the longer name
+keeps it, and the other gets its entity after a restart of Home Assistant. Pure.
 """
 
 from __future__ import annotations

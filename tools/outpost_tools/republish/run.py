@@ -2,6 +2,7 @@
 
 It keeps nothing on disk. What must survive it (which sensors a board ever had, whether its values
 were current) is in the broker's retained messages, and is read back at each connection.
+If the broker stops reading, nothing piles up: later, it publishes the values that are current then.
 """
 
 from __future__ import annotations
