@@ -25,7 +25,8 @@ class Opened:
 
     def __init__(self, folder: Path) -> None:
         self.files: Counter[Path] = Counter()
-        self._known = {path for path in folder.rglob("*.parquet") if path.is_file()}
+        found = {path for path in folder.rglob("*.parquet") if path.is_file()}
+        self._known = {path for path in found if path.parent.name != "_delta_log"}
         self._folders: dict[int, Path] = {}
         self._handle = -1
         self._thread = threading.Thread(target=self._count, daemon=True)

@@ -75,6 +75,20 @@ def test_files_count_from_the_commit_on_and_lie_by_day(silver):
     assert delta.committed(silver, "query") == 0 and delta.committed(silver, "another") == -1
 
 
+def test_a_table_of_an_older_version_gets_the_settings_that_it_lacks_once(tmp_path):
+    place, schema = tmp_path / "table", pa.schema([("device", pa.string())])
+    delta.create(place, schema, None, logRetentionDuration="interval 7 days")
+    delta.create(place, schema, None, checkpointInterval="10")
+    versions = [delta.open_table(place).version()]
+    delta.create(place, schema, None, checkpointInterval="10")
+    versions.append(delta.open_table(place).version())
+    assert versions == [1, 1]
+    assert delta.open_table(place).metadata().configuration == {
+        "delta.logRetentionDuration": "interval 7 days",
+        "delta.checkpointInterval": "10",
+    }
+
+
 @pytest.mark.parametrize("name", ["plain", "my tables", "größe", "100%", "a#b?", "{a}"])
 def test_files_that_can_hold_rows_are_found_whatever_the_folder_is_called(tmp_path, name):
     tables.create(tmp_path / name)
@@ -167,12 +181,12 @@ def test_what_has_changed_since_a_version_is_told_by_day_but_not_by_compaction(s
     version = tables.version(silver.parent, "readings")
     for part in ((0,), (DAY,), (DAY, None)):
         delta.commit(silver, tables.write_readings(silver.parent, readings(*part)))
-    assert delta.changed(silver, version) == {"2025-11-21", "2025-11-22", None}
-    assert delta.changed(silver, version + 1) == {"2025-11-22", None}
-    assert delta.changed(silver, -1) is None
+    assert delta.changed(delta.open_table(silver), version) == {"2025-11-21", "2025-11-22", None}
+    assert delta.changed(delta.open_table(silver), version + 1) == {"2025-11-22", None}
+    assert delta.changed(delta.open_table(silver), -1) is None
     version = tables.version(silver.parent, "readings")
     assert upkeep.compact(silver.parent)["readings"] == (4, 3)
-    assert delta.changed(silver, version) == set()
+    assert delta.changed(delta.open_table(silver), version) == set()
 
 
 def test_a_device_and_what_is_old_can_be_deleted(silver):
@@ -204,12 +218,12 @@ def test_a_device_that_is_deleted_before_gold_has_seen_it_is_made_again(silver):
     files = tables.write_readings(silver.parent, readings(0, DAY, device="a"))
     delta.commit(silver, files)
     upkeep.delete_device(silver.parent, "a")
-    (step,) = changes.of_silver(silver, version)
+    (step,) = changes.of_silver(delta.open_table(silver), version)
     assert step.again == ["a"] and len(step.fresh) == len(files)
     upkeep.delete_device(silver.parent, "a")  # once more: nothing has changed
     version = tables.version(silver.parent, "readings")
     upkeep.delete_device(silver.parent, "a")
-    assert [one.again for one in changes.of_silver(silver, version)] == [[]]
+    assert [one.again for one in changes.of_silver(delta.open_table(silver), version)] == [[]]
 
 
 def test_a_commit_and_the_files_that_it_names_are_on_the_disk(silver, monkeypatch):
@@ -432,7 +446,7 @@ def test_tables_get_the_columns_that_a_newer_version_has(tmp_path):
     assert "value" in [field.name for field in found.schema().fields]
     assert rows(place) == 1
     assert tables.read_table(tmp_path, "readings", ["value"])["value"].to_pylist() == [None]
-    assert delta.changed(place, found.version() - 1) == set()
+    assert delta.changed(delta.open_table(place), found.version() - 1) == set()
     tables.create(tmp_path)
     assert delta.open_table(place).version() == found.version()
 

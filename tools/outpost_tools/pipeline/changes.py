@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from outpost_tools.pipeline import clocks, delta
 
@@ -27,12 +28,12 @@ class Step:
     is_whole: bool = False
 
 
-def of_silver(place: Path, since: int) -> list[Step]:
-    """The steps from that version (-1: from nothing) to the newest."""
-    newest = delta.open_table(place).version()
-    commits = delta.commits(place, since) if since >= 0 else None
+def of_silver(silver: DeltaTable, since: int) -> list[Step]:
+    """The steps from that version (-1: from nothing) to the table's."""
+    place, newest = delta.place_of(silver), silver.version()
+    commits = delta.commits(silver, since) if since >= 0 else None
     if commits is None or any(not _is_known(one) for one in commits):
-        return _all(place, newest)
+        return _all(silver)
     steps, rows = [Step()], 0
     for one in commits:
         count = sum(file["rows"] for file in one.added)
@@ -44,7 +45,7 @@ def of_silver(place: Path, since: int) -> list[Step]:
     steps[-1].version = newest
     # A device that is recomputed is read from silver as it is after all steps.
     is_apart = len(steps) > 1 and any(step.again for step in steps)
-    return _all(place, newest) if is_apart or not _are_there(steps) else steps
+    return _all(silver) if is_apart or not _are_there(steps) else steps
 
 
 def _is_known(one: delta.Commit) -> bool:
@@ -71,14 +72,13 @@ def _are_there(steps: list[Step]) -> bool:
     return all(path.exists() for path in (*moved, *(one for step in steps for one in step.fresh)))
 
 
-def _all(place: Path, newest: int) -> list[Step]:
+def _all(table: DeltaTable) -> list[Step]:
     """Everything, from nothing. Only the last step counts: after a kill before it, all restarts."""
-    table = delta.open_table(place)
     steps, rows = [Step(is_whole=True)], 0
     for file in delta.files_of(table):
         if rows and rows + file["rows"] > _MOST_ROWS:
             steps, rows = [*steps, Step()], 0
         rows += file["rows"]
         steps[-1].fresh.append(delta.path_of(table, file))
-    steps[-1].version = newest
+    steps[-1].version = table.version()
     return steps

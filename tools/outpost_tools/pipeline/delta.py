@@ -59,12 +59,12 @@ def exists(place: Path) -> bool:
 
 
 def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings: str) -> None:
-    """Create the table; if it exists, add the columns that it lacks. settings: Delta's, with _ for
-    the dots."""
-    if exists(place):
-        _widen(place, schema)
-        return
+    """Create the table; if it exists, add the columns and settings that it lacks. settings:
+    Delta's, without `delta.`."""
     names = {f"delta.{name}": value for name, value in settings.items()}
+    if exists(place):
+        _widen(place, schema, names)
+        return
     partitions = [partition_by] if partition_by else None
     DeltaTable.create(
         str(place), schema, mode="ignore", partition_by=partitions, configuration=names
@@ -73,13 +73,17 @@ def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings:
     sync([*log.iterdir(), log, place, place.parent])
 
 
-def _widen(place: Path, schema: pa.Schema) -> None:
+def _widen(place: Path, schema: pa.Schema, settings: dict[str, str]) -> None:
     """For a table that an older version made. In its rows a new column is null."""
     table = open_table(place)
     known = {field.name for field in table.schema().fields}
     missing = [field for field in Schema.from_arrow(schema).fields if field.name not in known]
     if missing:
         table.alter.add_columns(missing)
+    lacking = settings.items() - table.metadata().configuration.items()
+    if lacking:
+        with synced(place / "_delta_log"):
+            table.alter.set_table_properties(dict(lacking))
 
 
 def open_table(place: Path, version: int | None = None) -> DeltaTable:
@@ -91,6 +95,29 @@ def committed(place: Path, query: str) -> int:
     """The number of the last batch of that query in the table; -1 before the first."""
     found = open_table(place).transaction_version(query) if exists(place) else None
     return -1 if found is None else found
+
+
+class Opened:
+    """The tables of a folder, each opened once: to read a table's log is what opening costs."""
+
+    def __init__(self, tables_dir: Path) -> None:
+        self.tables_dir = tables_dir
+        self._tables: dict[str, DeltaTable] = {}
+
+    def __getitem__(self, name: str) -> DeltaTable:
+        """That table as it was when it was first asked for."""
+        if name not in self._tables:
+            self._tables[name] = open_table(self.tables_dir / name)
+        return self._tables[name]
+
+    def committed(self, name: str, query: str) -> int:
+        """As committed(), of that table."""
+        found = self[name].transaction_version(query)
+        return -1 if found is None else found
+
+    def renew(self, name: str) -> None:
+        """After a commit."""
+        self._tables.pop(name, None)
 
 
 def version_before(place: Path, batch: Batch) -> int | None:
@@ -213,7 +240,8 @@ def commit(
     table.create_write_transaction(
         actions, "append", table.schema(), by, commit_properties=properties
     )
-    sync([*(log / name for name in sorted({*os.listdir(log)} - before)), log])
+    made_now = sorted({*os.listdir(log)} - before)
+    sync([*(log / name for name in made_now), log / "_last_checkpoint", log])
 
 
 @contextlib.contextmanager
@@ -308,10 +336,11 @@ class Commit(NamedTuple):
         return self.info.get("operation", "")
 
 
-def commits(place: Path, since: int) -> list[Commit] | None:
-    """Those after version `since` that changed rows; None when the log is too short."""
-    found = []
-    for number in range(since + 1, open_table(place).version() + 1):
+def commits(table: DeltaTable, since: int) -> list[Commit] | None:
+    """Those after version `since`, up to the table's, that changed rows; None when the log is too
+    short."""
+    place, found = place_of(table), []
+    for number in range(since + 1, table.version() + 1):
         try:
             found.append(_commit_of(place, number, _actions(place, number)))
         except FileNotFoundError:
@@ -338,10 +367,10 @@ def _value(action: dict) -> str | None:
     return next(iter((action.get("partitionValues") or {}).values()), None)
 
 
-def changed(place: Path, since: int) -> set[str | None] | None:
+def changed(table: DeltaTable, since: int) -> set[str | None] | None:
     """The partitions whose rows have changed since that version (-1: never); None when that is not
     known."""
-    found = commits(place, since) if since >= 0 else None
+    found = commits(table, since) if since >= 0 else None
     return None if found is None else {value for one in found for value in one.partitions}
 
 

@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
@@ -61,7 +60,7 @@ def write(spark: SparkSession, tables_dir: Path, window_s: float, *, progress: P
     number of windows that are left for the next call."""
     for tries in reversed(range(delta.TRIES)):
         try:
-            return _write(spark, tables_dir, window_s, progress)
+            return _write(spark, delta.Opened(tables_dir), window_s, progress)
         except CommitFailedError:  # a compaction committed meanwhile
             if not tries:
                 raise
@@ -91,8 +90,8 @@ class _Plan(NamedTuple):
         return step is self.steps[-1]
 
 
-def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Progress) -> int:
-    plan = _planned(tables_dir, window_s)
+def _write(spark: SparkSession, opened: delta.Opened, window_s: float, progress: Progress) -> int:
+    plan = _planned(opened, window_s)
     if plan is None:
         progress("no new segments; tables unchanged")
         return 0
@@ -100,46 +99,49 @@ def _write(spark: SparkSession, tables_dir: Path, window_s: float, progress: Pro
     waiting = plan.waiting
     for step in plan.steps:
         reached, is_last = plan.reached(step), plan.is_last(step)
-        maker = Maker(tables_dir, window_s, step, waiting=waiting)
-        made = _made(spark, tables_dir, maker, _visited(step, plan.states if is_last else set()))
-        for name, table in made.before.items():
+        maker = Maker(opened.tables_dir, window_s, step, waiting=waiting)
+        visited = _visited(step, plan.states if is_last else set())
+        files = _made(spark, opened, maker, visited)
+        for name in ORDER:
             is_due = name == "windows" and plan.only_windows
-            if is_due or plan.is_apart or not _has(tables_dir / name, reached):
+            if is_due or plan.is_apart or not _has(opened, name, reached):
                 batches = [*reached]
                 if name == "windows":
-                    waiting = left.unpack(one["rows"] for one in made.of(_LEFT)[0])
+                    waiting = left.unpack(one["rows"] for one in _of(_LEFT, files)[0])
                     if is_last or not plan.is_apart:
-                        batches += _list(tables_dir, window_s, waiting)
-                new, gone = made.of(name)
-                delta.commit(tables_dir / name, new, *batches, gone=gone, of=table)
-    return _told(left.read(tables_dir, window_s), tables_dir, progress)
+                        batches += _list(opened, window_s, waiting)
+                new, gone = _of(name, files)
+                place = opened.tables_dir / name
+                delta.commit(place, new, *batches, gone=gone, of=opened[name])
+                opened.renew(name)
+    return _told(left.read(opened, window_s), opened.tables_dir, progress)
 
 
-def _planned(tables_dir: Path, window_s: float) -> _Plan | None:
+def _planned(opened: delta.Opened, window_s: float) -> _Plan | None:
     """None: nothing to do."""
     names = tuple(f"{window_s:g} s of {name}" for name in ("readings", "streams"))
-    now = tuple(tables.version(tables_dir, name) for name in ("readings", "streams"))
-    before = left.read(tables_dir, window_s)
-    since = -1 if before is None else delta.committed(tables_dir / "totals", names[0])
-    ended, since_state = (delta.committed(tables_dir / ORDER[-1], name) for name in names)
+    now = tuple(opened[name].version() for name in ("readings", "streams"))
+    before = left.read(opened, window_s)
+    since = -1 if before is None else opened.committed("totals", names[0])
+    ended, since_state = (opened.committed(ORDER[-1], name) for name in names)
     was_killed = ended < since  # with `totals` written, and tables that follow from it not
     is_new = (since, since_state) != now or was_killed
     if before is not None and not is_new and not before.keys.num_rows:
         return None
-    steps = changes.of_silver(tables_dir / "readings", since)
-    states = None if was_killed else delta.changed(tables_dir / "streams", since_state)
+    steps = changes.of_silver(opened["readings"], since)
+    states = None if was_killed else delta.changed(opened["streams"], since_state)
     waiting = left.KEYS.empty_table() if before is None or steps[0].is_whole else before.keys
     # One because the list was lost finds its version in every table.
     is_apart = before is None or (steps[0].is_whole and len(steps) > 1)
     return _Plan(names, now, steps, states, waiting, not is_new, is_apart)
 
 
-def _list(tables_dir: Path, window_s: float, keys: pa.Table) -> list[delta.Batch]:
+def _list(opened: delta.Opened, window_s: float, keys: pa.Table) -> list[delta.Batch]:
     """Write the list of the windows that are left, if there are or were any."""
-    known = left.read(tables_dir, window_s)
+    known = left.read(opened, window_s)
     if known is not None and keys.equals(known.keys):
         return []
-    return [left.write(tables_dir, window_s, keys)]
+    return [left.write(opened, window_s, keys)]
 
 
 def _told(now: left.Left | None, tables_dir: Path, progress: Progress) -> int:
@@ -155,9 +157,9 @@ def _told(now: left.Left | None, tables_dir: Path, progress: Progress) -> int:
     return now.keys.num_rows
 
 
-def _has(place: Path, reached: list[delta.Batch]) -> bool:
+def _has(opened: delta.Opened, name: str, reached: list[delta.Batch]) -> bool:
     """Whether a killed run has already written this step to that table."""
-    return all(delta.committed(place, one.query) >= one.number for one in reached)
+    return all(opened.committed(name, one.query) >= one.number for one in reached)
 
 
 def _visited(step: changes.Step, states: set[str | None] | None) -> set[int]:
@@ -169,29 +171,22 @@ def _visited(step: changes.Step, states: set[str | None] | None) -> set[int]:
     return {int(one) for one in states if one} | {packed.bucket(name) for name in moved}
 
 
-class _Made(NamedTuple):
-    """Rows of _RESULT, and the table versions that they are based on."""
-
-    files: list[dict]
-    before: dict[str, DeltaTable]
-
-    def of(self, name: str) -> tuple[list[dict], list[dict]]:
-        """(new files of that table, those that they replace)."""
-        mine = [one for one in self.files if one["table"] == name]
-        return [one for one in mine if not one["gone"]], [one for one in mine if one["gone"]]
+def _of(name: str, files: list[dict]) -> tuple[list[dict], list[dict]]:
+    """(new files of that table, those that they replace), of rows of _RESULT."""
+    mine = [one for one in files if one["table"] == name]
+    return [one for one in mine if not one["gone"]], [one for one in mine if one["gone"]]
 
 
-def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]) -> _Made:
-    """Compute the step's buckets in tasks."""
-    before = {name: delta.open_table(tables_dir / name) for name in ORDER}
+def _made(spark: SparkSession, opened: delta.Opened, maker: Maker, visited: set[int]) -> list[dict]:
+    """Compute the step's buckets in tasks. Returns rows of _RESULT."""
     maker.visited = visited
     visited = visited | maker.of_left
     maker.groups = packed.groups(int(spark.conf.get("spark.sql.shuffle.partitions")))
-    maker.know({**before, "streams": delta.open_table(tables_dir / "streams")})
+    maker.know(opened)
     items = [(str(path), -1) for path in maker.step.fresh]
     items += [("", group) for group in {one % maker.groups for one in visited}]
     if not items:
-        return _Made([], before)
+        return []
     # A task costs a worker 0.1 CPU s, whatever it reads.
     tasks = min(len(items), spark.sparkContext.defaultParallelism)
     paths = spark.sparkContext.parallelize(items, tasks)
@@ -200,7 +195,7 @@ def _made(spark: SparkSession, tables_dir: Path, maker: Maker, visited: set[int]
     found = rows.groupBy("bucket").applyInArrow(
         lambda key, part: maker.revised(key[0].as_py(), part), schemas.spark(_RESULT)
     )
-    return _Made(found.toArrow().to_pylist(), before)
+    return found.toArrow().to_pylist()
 
 
 @dataclass
@@ -231,9 +226,9 @@ class Maker:
         """The buckets of the windows that were left."""
         return {packed.bucket(name) for name in self.waiting["device"].unique().to_pylist()}
 
-    def know(self, versions: dict[str, DeltaTable]) -> None:
-        for name, table in versions.items():
-            for one in delta.files_of(table, ends_of="start" if name == "windows" else ""):
+    def know(self, opened: delta.Opened) -> None:
+        for name in (*ORDER, "streams"):
+            for one in delta.files_of(opened[name], ends_of="start" if name == "windows" else ""):
                 self.files.setdefault((name, int(one["partition"])), []).append(one)
 
     def revised(self, group: int, packed_rows: pa.Table) -> pa.Table:

@@ -33,25 +33,25 @@ def _query(window_s: float) -> str:
     return f"{window_s:g} s of left windows"
 
 
-def read(tables_dir: Path, window_s: float) -> Left | None:
+def read(opened: delta.Opened, window_s: float) -> Left | None:
     """None: the list is lost, so gold must be rebuilt."""
-    number = delta.committed(tables_dir / "windows", _query(window_s))
+    number = opened.committed("windows", _query(window_s))
     if number < 0:
         return Left(number, KEYS.empty_table())
     try:
-        return Left(number, pq.read_table(_path(tables_dir, number), schema=KEYS))
+        return Left(number, pq.read_table(_path(opened.tables_dir, number), schema=KEYS))
     except FileNotFoundError:
         return None
 
 
-def write(tables_dir: Path, window_s: float, keys: pa.Table) -> delta.Batch:
+def write(opened: delta.Opened, window_s: float, keys: pa.Table) -> delta.Batch:
     """Returns what the commit of `windows` must bring, so that the list counts."""
     query = _query(window_s)
-    number = delta.committed(tables_dir / "windows", query) + 1
-    path = _path(tables_dir, number)
+    number = opened.committed("windows", query) + 1
+    path = _path(opened.tables_dir, number)
     path.parent.mkdir(exist_ok=True)
     pq.write_table(keys, path)
-    delta.sync([path, path.parent, tables_dir])
+    delta.sync([path, path.parent, opened.tables_dir])
     return delta.Batch(query, number)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from outpost_tools.pipeline import delta, gold_schemas, left, stored, tables, windows
+from outpost_tools.pipeline import delta, gold_schemas, left, packed, stored, tables, windows
 
 
 class Revision(NamedTuple):
@@ -91,14 +91,15 @@ class Reader:
     def _changing(self, files: list[dict], keys: pa.Table) -> list[_File]:
         """The files that hold windows with these keys, or of a device that is recomputed."""
         again = pa.array(self.again, pa.string())
-        found = []
+        of_bucket, found = dict(packed.split(keys, packed.BUCKETS)), []
         for one in files:
-            if not self._may_hold(one, keys):
+            mine = of_bucket.get(int(one["partition"]), left.KEYS.empty_table())
+            if not self._may_hold(one, mine):
                 continue
             path = delta.path_in(self.tables_dir / "windows", one)
             rows = tables.read_files([path], gold_schemas.WINDOWS)
             is_lost = pc.is_in(rows["device"], value_set=again).to_numpy()
-            is_hit = windows.is_of(rows, keys) & ~is_lost
+            is_hit = windows.is_of(rows, mine) & ~is_lost
             if (is_hit | is_lost).any():
                 found.append(_File(one, rows, is_hit, is_lost))
         return found
