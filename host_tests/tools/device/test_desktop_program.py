@@ -41,9 +41,16 @@ def test_no_settings_says_how_to_get_them(capfd):
     assert status == 2 and "settings.json: not in this folder; --broker HOST:PORT" in text
 
 
-def test_no_program_is_named(capfd):
+def test_no_program_is_named_before_anything_is_written(here, capfd):
     status, text = said(["hello.py", "--broker", "127.0.0.1:1883"], capfd)
     assert status == 2 and "hello.py: no such file" in text
+    assert not (here / "settings.json").exists()
+
+
+def test_a_program_may_have_the_name_of_an_option(here, capfd):
+    (here / "-c.py").write_text("print('ran')")
+    status, text = said(["--broker", "127.0.0.1:1883", "--", "-c.py"], capfd)
+    assert status == 0 and "ran" in text
 
 
 def test_broker_writes_settings_once(here, capfd):

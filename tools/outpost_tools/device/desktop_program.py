@@ -10,11 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from outpost_tools.common import children, interpreters, source_tree
+from outpost_tools.common import children, files, interpreters, source_tree
 from outpost_tools.common.errors import ToolError
 
 ASLEEP = 75  # board.sleep() of boards/UNIX ends the process with it
 _NAME = "kitchen"
+
+
+def check(program: Path) -> None:
+    """Raises ToolError."""
+    if not program.is_file():
+        raise ToolError(f"{program}: no such file; which program?")
 
 
 def write_settings(path: Path, host: str, port: int) -> None:
@@ -53,15 +59,13 @@ def interpreter(python: str) -> list[str]:
 
 def run(program: Path, command: list[str]) -> int:
     """Starts it, and again after each sleep. Returns its exit status. Raises ToolError."""
-    if not program.is_file():
-        raise ToolError(f"{program}: no such file; which program?")
     if not Path("settings.json").exists():
         raise ToolError(
             "settings.json: not in this folder; --broker HOST:PORT writes one, for a board "
             f"'{_NAME}'"
         )
     environment = source_tree.firmware_environment(source_tree.repository())
-    while (status := _once([*command, str(program)], environment)) == ASLEEP:
+    while (status := _once([*command, files.operand(program)], environment)) == ASLEEP:
         print("outpost: the board has slept; the program starts again", file=sys.stderr)
     return status if status >= 0 else 128 - status  # as a shell says that a signal ended it
 

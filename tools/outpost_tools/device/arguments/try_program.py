@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """The program's exit status. Raises ToolError."""
     from outpost_tools.device import desktop_program
 
+    desktop_program.check(args.program)
     if args.broker:
         desktop_program.write_settings(Path("settings.json"), *args.broker)
     return desktop_program.run(args.program, desktop_program.interpreter(args.python))
