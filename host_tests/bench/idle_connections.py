@@ -103,38 +103,54 @@ def counter(port: int, name: str) -> int:
     return int(float(found[1])) if found else 0
 
 
-def publish(port: int, rate: int, seconds: float, packets) -> float:
-    """Returns the messages per second that the broker acknowledged."""
+def publish(port: int, rate: int, seconds: float, packets) -> int:
+    """Returns the number of messages, which the broker has acknowledged."""
     publisher, began = load.Publisher(port), time.monotonic()
     for part in range(round(seconds / PART_S)):
         time.sleep(max(0.0, began + part * PART_S - time.monotonic()))
         publisher.publish([next(packets) for _ in range(round(rate * PART_S))])
     publisher.close()
-    return publisher.sent / (time.monotonic() - began)
+    return publisher.sent
+
+
+class Pages(threading.Thread):
+    """Asks each server for its page, in turn, and keeps the longest time of each, in seconds."""
+
+    def __init__(self, ports: dict[str, int]) -> None:
+        super().__init__()
+        self._ports, self._ended = ports, threading.Event()
+        self.slowest_s = dict.fromkeys(ports, 0.0)
+
+    def run(self) -> None:
+        while not self._ended.wait(0.2):
+            for name, port in self._ports.items():
+                self.slowest_s[name] = max(self.slowest_s[name], get(port, "/")[0])
+
+    def stop(self) -> str:
+        self._ended.set()
+        self.join()
+        return ", ".join(f"{name} {1000 * all_s:.0f}" for name, all_s in self.slowest_s.items())
 
 
 def turn(broker_port: int, ports: dict[str, int], idle: int, args, packets) -> str:
-    watched = ports["collect"]
+    """Sends, and waits until all of it is stored."""
+    watched, pages = ports["collect"], Pages(ports)
     with Idle([*ports.values()], idle):
         time.sleep(3)
-        before = [counter(watched, name) for name in ("messages", "confirmations")]
-        began, rate = time.monotonic(), []
-        sending = threading.Thread(
-            target=lambda: rate.append(publish(broker_port, args.rate, args.seconds, packets))
-        )
-        sending.start()
-        pages: dict[str, list[float]] = {name: [] for name in ports}
-        while sending.is_alive():
-            for name, port in ports.items():
-                pages[name].append(get(port, "/")[0])
-            time.sleep(0.2)
+        before, confirmed = (counter(watched, name) for name in ("messages", "confirmations"))
+        began = time.monotonic()
+        pages.start()
+        sent = publish(broker_port, args.rate, args.seconds, packets)
         sent_s = time.monotonic() - began
-        after = [counter(watched, name) for name in ("messages", "confirmations")]
-    stored, confirmed = ((b - a) / sent_s for a, b in zip(before, after, strict=True))
-    slowest = ", ".join(f"{name} {1000 * max(all_s):.0f}" for name, all_s in pages.items())
+        while counter(watched, "messages") < before + sent:
+            assert time.monotonic() < began + 60, "not all is stored"
+        stored_s = time.monotonic() - began
+        confirmed = counter(watched, "confirmations") - confirmed
+        slowest = pages.stop()
     return (
-        f"{idle:5} idle on each port: sent {rate[0]:.0f}/s, stored {stored:.0f}/s, confirmations "
-        f"{confirmed:.0f}/s; slowest page in ms: {slowest}"
+        f"{idle:5} idle on each port: sent {sent / sent_s:.0f}/s, stored {sent / stored_s:.0f}/s, "
+        f"the last {1000 * (stored_s - sent_s):.0f} ms after it was sent; confirmations "
+        f"{confirmed / stored_s:.0f}/s; slowest page in ms: {slowest}"
     )
 
 
