@@ -58,6 +58,7 @@ PAGES = {
         "firmware/OUTBOX_FORMAT.md",
         "firmware/PROOF.md",
         "firmware/SERIES_FORMAT.md",
+        "firmware/station/UPDATE_FORMAT.md",
         "host_tests/README.md",
         "host_tests/bench/README.md",
         "host_tests/bench/TOOLS.md",
