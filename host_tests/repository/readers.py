@@ -12,7 +12,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEVELOPER = "developer of Outpost"
-USER_WORDS = 31_000
+USER_WORDS = 28_000
 
 PAGES = {
     "everyone": (
