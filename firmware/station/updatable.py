@@ -1,6 +1,6 @@
 """Commands of a board whose firmware can be updated over MQTT. The files arrive in addition to
 commands, and `update` starts their trial, as `set` does for settings. Loaded only when `update_key`
-is set. UPDATES.md beside this file has the messages, `update_start.py` the argument for each cut.
+is set. UPDATE_FORMAT.md has the messages, `update_start.py` the argument for each cut.
 
 Allocation: as commands.py; while files arrive, also that of update_take.py.
 """

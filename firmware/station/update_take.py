@@ -1,5 +1,5 @@
 """Takes the files of an update as they arrive, and makes the plan that a start carries out. Loaded
-only while an update arrives. UPDATES.md describes the messages.
+only while an update arrives. UPDATE_FORMAT.md describes the messages.
 
     update/list     the files that the firmware is to have, and the signature; checked
     update/part     the file that is arriving

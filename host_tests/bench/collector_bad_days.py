@@ -4,9 +4,9 @@
     .venv/bin/python host_tests/bench/collector_bad_days.py [NAME ...]
 
 Each day ends in a line: what happened, how many messages were sent and stored, the exit status of
-the collector. A missing message, or an outcome other than the one in
-tools/outpost_tools/collect/README.md, gives exit status 1. Full and read-only disks need root (for
-a separate small tmpfs); without root these days are skipped, and named.
+the collector. A missing message, or an outcome other than the one in TOOLS.md beside this file,
+gives exit status 1. Full and read-only disks need root (for a separate small tmpfs); without root
+these days are skipped, and named.
 """
 
 from __future__ import annotations

@@ -45,8 +45,9 @@ _HEAD = """\
 the settings take, and say what to leave out **before** anything is written.
 
 Bytes of heap in use, measured on the emulated Pico W: `main.py`, connected, after a collection
-(`make program-heap`; deep sleep with TLS: after the connection). The sum, within 5 % of all others,
-decides what fits: both, plain and TLS; only plain; or neither (no).
+(`make program-heap`). The tools' sum is within 5 % of these figures (not for deep sleep with TLS,
+measured after the connection). A board's column says what fits by that sum: both plain and TLS,
+only plain, or neither (no).
 
 """
 _BOARDS = """

@@ -1,5 +1,5 @@
 """The firmware of one board as a signed list, and the messages that carry it. Pure; the formats are
-in firmware/station/UPDATES.md."""
+in firmware/station/UPDATE_FORMAT.md."""
 
 from __future__ import annotations
 
