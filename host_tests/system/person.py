@@ -57,6 +57,7 @@ class Lines:
 
 @dataclass
 class Step:
+    phase: str
     text: str
     seconds: float = 0.0
     surprise: str = ""
@@ -76,6 +77,7 @@ class Person:
     ) -> None:
         self.name, self.folder, self.around = name, folder, around
         self.steps: list[Step] = []
+        self.phase = "use"  # or "install"
         self.here: dict[str, object] = {name: children.free_port() for name in _PORTS}
         self.here["page_ports"] = "--listen 127.0.0.1:{page} --metrics-port {metrics}".format(
             **self.here
@@ -96,7 +98,7 @@ class Person:
 
     @contextlib.contextmanager
     def _step(self, text: str, surprise: str = "") -> Iterator[None]:
-        self.steps.append(Step(text, surprise=surprise))
+        self.steps.append(Step(self.phase, text, surprise=surprise))
         began = time.monotonic()
         yield
         self.steps[-1].seconds = time.monotonic() - began

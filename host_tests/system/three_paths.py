@@ -250,11 +250,12 @@ def fresh(at: Path) -> Iterator[tuple[Person, Callable[[Person], None]]]:
         home = at / name.replace(" ", "_")
         home.mkdir()
         person = Person(name, home, lines, empty_home(home), REPLACEMENTS)
+        person.phase = "install"
         person.here["mosquitto"] = "~/.cache/outpost/bin/mosquitto"
         person.does("git clone", lambda home=home: cloned(home / "outpost"))
         person.folder = home / "outpost"
         install(person)
-        person.steps[-1].text += INSTALLED
+        person.phase = "use"
         yield person, path
     _all_typed(lines, NOT_TYPED)
 
@@ -280,7 +281,12 @@ def by_make(person: Person) -> None:
 def by_pipx(person: Person) -> None:
     tool = person.folder.parent / "pipx"
     subprocess.run([sys.executable, "-m", "venv", tool], check=True)
-    subprocess.run([tool / "bin" / "pip", "install", "--quiet", "pipx"], check=True)
+    subprocess.run(
+        [tool / "bin" / "pip", "install", "--quiet", "pipx"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     person.around["PATH"] += f":{tool / 'bin'}"
     person.types(NOTHING, "pipx install")
 
@@ -304,32 +310,14 @@ def data_engineer(person: Person) -> None:
 
 # --- What is reported ---
 
-INSTALLED = " (installed)"
-HEADS = ("person", "steps", "seconds to install", "seconds to the end", "surprises")
-
 
 def rows_of(people: list[Person]) -> list[list[object]]:
+    """As bench_readme.py reads them."""
     return [
-        [one.name, step.text, f"{step.seconds:.1f}", step.surprise]
+        [one.name, step.phase, step.text, f"{step.seconds:.1f}", step.surprise]
         for one in people
         for step in one.steps
     ]
-
-
-def table() -> str:
-    """Of the baseline, for host_tests/README.md."""
-    with BASELINE.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
-    made = [f"| {' | '.join(HEADS)} |", "|---|---:|---:|---:|---|"]
-    for name in dict.fromkeys(person for person, *_ in rows):
-        steps = [row for row in rows if row[0] == name]
-        seconds = [float(one) for *_, one, _ in steps]
-        texts = [text for _, text, *_ in steps]
-        at = next((i + 1 for i, text in enumerate(texts) if text.endswith(INSTALLED)), 0)
-        told = "; ".join(surprise for *_, surprise in steps if surprise) or "none"
-        cells = (name, len(steps), f"{sum(seconds[:at]):.0f}", f"{sum(seconds[at:]):.0f}", told)
-        made.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(made) + "\n"
 
 
 def run(at: Path, *, is_fresh: bool = False) -> list[Person]:
