@@ -104,19 +104,23 @@ class Person:
         self.steps[-1].seconds = time.monotonic() - began
         print(f"    {self.steps[-1].seconds:6.1f} s  {text}", flush=True)
 
-    def types(self, where: Section, beginning: str, said: str = "") -> str:
-        """A line that ends with status 0 and has `said` so; its output. What it changes in the
+    def types(
+        self, where: Section, beginning: str, said: str = "", status: int = 0, surprise: str = ""
+    ) -> str:
+        """A line that ends with this status and has `said` so; its output. What it changes in the
         environment stays, as in a terminal."""
         line = self._lines.take(where, beginning)
         kept = self.folder.parent / f"{self.folder.name}.environment"
         script = f"{self.replaced(line)}\nstatus=$?\nenv -0 > {shlex.quote(str(kept))}\n"
-        with self._step(line):
+        with self._step(line, surprise):
             finished = subprocess.run(
                 ["bash", "-c", script + "exit $status"],
                 cwd=self.folder, env=self.around, text=True, stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
             )  # fmt: skip
-        assert finished.returncode == 0 and said in finished.stdout, f"{line}: {finished.stdout}"
+        assert finished.returncode == status and said in finished.stdout, (
+            f"{line}: {finished.stdout}"
+        )
         pairs = (one.partition("=") for one in kept.read_text().split("\0") if one)
         self.around = {name: value for name, _, value in pairs}
         return finished.stdout

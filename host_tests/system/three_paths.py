@@ -8,8 +8,9 @@ behind pseudo-terminals.
     .venv/bin/python host_tests/system/three_paths.py --fresh --write    and the table of the page
 
 Fails if a line does not do what the page says, if the pages have a line that nobody types and
-NOT_TYPED does not explain, or if they have lost one. A surprise is a step that a person has to take
-and no page told.
+NOT_TYPED does not explain, or if they have lost one. A surprise is a step that a person has to take,
+or a result, and no page told: nothing finds it, it is written here beside its step by who read the
+pages. The form of the browser is sent by a program, pipx and ports are this machine's.
 """
 
 from __future__ import annotations
@@ -114,6 +115,12 @@ def maker(person: Person) -> None:
         with a_board(person):
             in_the_terminal(person)
             person.sees(address, "hall", "kitchen")
+            saves_the_program(person)
+            person.types(
+                OWN, "mpremote run", status=1, said="Stuck: home/kitchen",
+                surprise="hello.py is refused on a board of `outpost run home`, whose user has "
+                "rights to its own topics alone; the error says so",
+            )  # fmt: skip
 
 
 def page_of(where: Section) -> str:
@@ -188,9 +195,13 @@ def discovered(person: Person, broker: AclBroker) -> None:
             pass
 
 
-def firmware_engineer(person: Person) -> None:
+def saves_the_program(person: Person) -> None:
     program = python_of(REPOSITORY / README, OWN[1])
     person.does("saves hello.py", lambda: (person.folder / "hello.py").write_text(program))
+
+
+def firmware_engineer(person: Person) -> None:
+    saves_the_program(person)
     port = person.here["mqtt"]
     with person.leaves(OWN, "~/.cache/outpost/bin/mosquitto", lambda _said: _listens(port)):
         person.types(OWN, "outpost try", said="delivered: 1 acknowledged")
@@ -280,13 +291,16 @@ def by_make(person: Person) -> None:
 
 def by_pipx(person: Person) -> None:
     tool = person.folder.parent / "pipx"
-    subprocess.run([sys.executable, "-m", "venv", tool], check=True)
-    subprocess.run(
-        [tool / "bin" / "pip", "install", "--quiet", "pipx"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+
+    def install() -> None:
+        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run([sys.executable, "-m", "venv", tool], **quiet)
+        subprocess.run([tool / "bin" / "pip", "install", "pipx"], **quiet)
+
+    person.does(
+        "installs pipx, and puts ~/.local/bin on the PATH", install,
+        surprise="pipx is not part of Debian's Python: `apt install pipx` wants root",
+    )  # fmt: skip
     person.around["PATH"] += f":{tool / 'bin'}"
     person.types(NOTHING, "pipx install")
 
