@@ -8,9 +8,9 @@ behind pseudo-terminals.
     .venv/bin/python host_tests/system/three_paths.py --fresh --write    and the table of the page
 
 Fails if a line does not do what the page says, if the pages have a line that nobody types and
-NOT_TYPED does not explain, or if they have lost one. A surprise is a step that a person has to take,
-or a result, and no page told: nothing finds it, it is written here beside its step by who read the
-pages. The form of the browser is sent by a program, pipx and ports are this machine's.
+NOT_TYPED does not explain, or if they have lost one. A surprise is a step that a person has to
+take, or a result, and no page told. Nothing finds those: they are written here, beside their steps.
+The browser's form is sent by this program.
 """
 
 from __future__ import annotations
@@ -293,9 +293,9 @@ def by_pipx(person: Person) -> None:
     tool = person.folder.parent / "pipx"
 
     def install() -> None:
-        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run([sys.executable, "-m", "venv", tool], **quiet)
-        subprocess.run([tool / "bin" / "pip", "install", "pipx"], **quiet)
+        subprocess.run([sys.executable, "-m", "venv", tool], check=True)
+        pip = [tool / "bin" / "pip", "install", "--quiet", "--quiet", "--quiet", "pipx"]
+        subprocess.run(pip, check=True)
 
     person.does(
         "installs pipx, and puts ~/.local/bin on the PATH", install,
