@@ -143,7 +143,7 @@ def _session_options(board, settings, topic):
     if topic and user == device and topic not in [base + one for one in _OWN]:
         raise Stuck(
             "%s: the user '%s' of `outpost broker` may publish on %sdata, state and answer alone; "
-            "the broker would acknowledge the message and drop it"
+            "the broker would acknowledge the message and drop it. Other rights? Give topic b''"
             % (topic.decode(), user, base.decode())
         )
     return {

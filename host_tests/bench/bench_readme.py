@@ -203,8 +203,26 @@ def wear_of_boards() -> str:
     return counted.table()
 
 
+def three_paths() -> str:
+    """The first hour: steps and seconds of each person, and what no page told."""
+    with (BASELINES / "three_paths.csv").open(encoding="utf-8", newline="") as file:
+        steps = list(csv.reader(file))
+    rows = []
+    for person in dict.fromkeys(who for who, *_ in steps):
+        own = [rest for who, *rest in steps if who == person]
+        install_s, then_s = (
+            sum(float(seconds) for phase, _, seconds, _ in own if phase == wanted)
+            for wanted in ("install", "use")
+        )
+        told = "; ".join(surprise for *_, surprise in own if surprise) or "none"
+        rows.append(_row(person, [str(len(own)), f"{install_s:.0f}", f"{then_s:.0f}", told]))
+    heads = ("", "steps", "seconds until installed", "seconds to the end", "surprises")
+    return _table(heads, rows)
+
+
 TABLES: dict[str, tuple[Path, Callable[[], str]]] = {
     "weight": (REPOSITORY / "README.md", weight),
+    "paths": (REPOSITORY / "host_tests" / "README.md", three_paths),
     "measured": (BENCH, measured),
     "sizes": (BENCH, sizes),
     "parts": (BENCH, parts),

@@ -8,7 +8,6 @@ demo from there, too.
 """
 
 import ast
-import json
 import os
 import re
 import sys
@@ -30,11 +29,10 @@ from built_package import (  # noqa: F401 - fixtures
     tracked,
     wheel,
 )
-from flash_rig import SETTINGS, Rig
 from outpost_tools import DISTRIBUTION
 from outpost_tools.common import children, needs
 from outpost_tools.common.broker import ANY_USER, Broker
-from paths import REPOSITORY, RIGS
+from paths import REPOSITORY
 from real_broker import need_mosquitto, wait_for
 
 TREE = "outpost_tools/tree/"
@@ -236,18 +234,6 @@ def test_the_command_runs_outside_the_repository(installed, tmp_path):
     done([installed, "build", "--arch", "armv6m", "--board", "RPI_PICO_W"], tmp_path)
     built = tmp_path / "build" / "firmware" / "armv6m"
     assert {path.name for path in built.iterdir()} >= {"main.py", "board.mpy", "outpost", "support"}
-
-
-@pytest.mark.long
-def test_a_board_is_flashed(installed, tmp_path):
-    settings = tmp_path / "settings.toml"
-    values = SETTINGS | {"outbox_blocks": 16}
-    settings.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()))
-    with Rig(tmp_path / "rig", tmp_path) as rig:
-        words = ["--board", RIGS / "rig_board", "--port", rig.port, "--settings", settings]
-        said = done([installed, "flash", *words, "--no-link"], tmp_path)
-        assert "16 blocks, pinned now; empty" in said, said
-        assert {"/main.py", "/board.mpy", "/outpost/client.mpy"} <= rig.hashes().keys()
 
 
 def test_boards_publish_and_the_collector_keeps_it(installed, tmp_path):

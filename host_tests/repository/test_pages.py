@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from outpost_tools import cli
+from page_lines import lines_of_code
 from paths import REPOSITORY
 
 PAGES = [
@@ -30,14 +31,6 @@ _ENDS = {">", ">>", "|", "&", "&&", ";", "2>", "<"}
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(REPOSITORY))
-
-
-def lines_of_code(text: str) -> list[str]:
-    """Of blocks, indented or fenced; a line that ends in a backslash with the next one."""
-    fenced = re.findall(r"(?ms)^```(?:sh|console|bash)?\n(.*?)^```", text)
-    indented = re.findall(r"(?m)^    .*\n", re.sub(r"(?ms)^```.*?^```", "", text))
-    code = "\n".join([*fenced, "".join(indented)])
-    return [line.strip() for line in re.sub(r"\\\n\s*", " ", code).splitlines()]
 
 
 def words(line: str) -> list[str]:

@@ -47,22 +47,29 @@ def done(command: list[object], folder: Path, **more: str) -> str:
     return finished.stdout
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory) -> Path:
+def copied(folder: Path) -> Path:
     """A clean copy of the repository: a build in the work tree would leave its files there, and
     would pick up those of an earlier build."""
-    folder = tmp_path_factory.mktemp("source")
     for name in tracked():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / name, folder / name)
     return folder
 
 
-@pytest.fixture(scope="module")
-def wheel(source, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def built(source: Path, folder: Path) -> Path:
+    """Returns the wheel."""
     done([*PIP, "wheel", *OFFLINE, "--wheel-dir", folder, "."], source)
     return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    return copied(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory) -> Path:
+    return built(source, tmp_path_factory.mktemp("wheel"))
 
 
 def environment(wheel: Path, folder: Path) -> tuple[Path, Path]:
@@ -86,8 +93,13 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def bare(wheel, tmp_path_factory) -> Path:
-    """The command `outpost` as `pip install` of the wheel leaves it, without the extras."""
-    command, packages = environment(wheel, tmp_path_factory.mktemp("bare"))
+    return with_required(wheel, tmp_path_factory.mktemp("bare"))
+
+
+def with_required(wheel: Path, folder: Path) -> Path:
+    """Returns the command `outpost` as `pip install` of the wheel leaves it, without the extras."""
+    folder.mkdir(exist_ok=True)
+    command, packages = environment(wheel, folder)
     ours = Path(sysconfig.get_paths()["purelib"])
     for name in {part for one in _required() for part in _top_level(one)}:
         if not (packages / name).exists():

@@ -1,21 +1,32 @@
-"""Pictures of the live page to look at: one board, forty, nothing yet, everything broken; at the
-widths of a desktop and a phone, light and dark.
+"""32 pictures of the live page to look at: eight states, at the widths of a desktop and a phone,
+light and dark. Says what axe finds serious in each.
 
-    python host_tests/rigs/live_pictures.py [build/live-pictures]
+    python host_tests/rigs/live_pictures.py [build/live-pictures] [--tree DIR]
+
+--tree: the page of another version, whose work tree that is, with the same logs.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import fcntl
 import math
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path[:0] = paths.ALL
 
 import browser_rig  # noqa: E402
 from live_server import Server, Writer  # noqa: E402
+from real_broker import wait_for  # noqa: E402
 
 WIDTHS = {"desktop": (1280, 1500), "phone": (390, 2300)}
 ABOUT = {
@@ -29,14 +40,17 @@ FAULTS = (
 )  # fmt: skip
 
 
-def sends(log: Path, device: str, *, count: int = 40, until_s: float = 0.0, faults=()) -> None:
-    """A message each 10 minutes, the last one `until_s` ago."""
+def sends(
+    log: Path, device: str, *, count: int = 40, until_s: float = 0.0, every_s: int = 600, faults=()
+) -> None:
+    """Messages, the last one `until_s` ago. The values depend on the name alone."""
     writer, now = Writer(log, "collector-1" if not log.exists() else f"c-{device}"), time.time()
     for seq in range(count):
-        at_s = now - until_s - 600 * (count - 1 - seq) - 20
-        turn = seq / 7 + hash(device) % 7
+        at_s = now - until_s - every_s * (count - 1 - seq) - 20
+        turn = seq * every_s / 4200 + sum(device.encode()) % 7
+        season = 6 * math.sin(seq * every_s / 5e6)
         records = [
-            ("temperature", "Cel", round(21 + 2 * math.sin(turn), 2)),
+            ("temperature", "Cel", round(21 + season + 2 * math.sin(turn), 2)),
             ("humidity", "%RH", round(48 + 6 * math.cos(turn), 1)),
             ("pressure", "hPa", round(1013 + 3 * math.sin(turn / 3), 1)),
         ]
@@ -65,35 +79,101 @@ def broken(log: Path) -> None:
     Writer(log, "c-noise").raw("outpost/x/data", b"[nonsense")
 
 
-STATES = {"one": one, "forty": forty, "nothing": nothing, "broken": broken}
+def alarm(log: Path) -> None:
+    faults = [("soil.fault", "", 1), ("left_out", "", 3)]
+    sends(log, "kitchen", faults=faults)
 
 
-def main(out: Path) -> None:
+def silent(log: Path) -> None:
+    sends(log, "kitchen", until_s=200_000)
+
+
+def year(log: Path) -> None:
+    sends(log, "kitchen", count=1200, every_s=6 * 3600)
+
+
+@dataclass(frozen=True)
+class State:
+    """fill: the log; path: of the page; opened: what is unfolded on it; collects: whether a
+    collector still writes."""
+
+    fill: Callable[[Path], None]
+    path: str = "/"
+    opened: str = ""
+    collects: bool = True
+
+
+STATES = {
+    "one": State(one),
+    "forty": State(forty),
+    "nothing": State(nothing),
+    "broken": State(broken),
+    "open": State(one, "/", ".card details"),
+    "alarm": State(alarm, "/board/kitchen?span=day"),
+    "stopped": State(silent, "/", ".card details", collects=False),
+    "year": State(year, "/board/kitchen?span=year"),
+}
+
+
+def main(out: Path, tree: Path | None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     command = browser_rig.find()
     if command is None:
         raise SystemExit("missing: chromium; apt-get install chromium, or its path in CHROMIUM")
-    with tempfile.TemporaryDirectory() as folder:
-        with browser_rig.Browser(command, Path(folder) / "browser") as browser:
-            for name, fill in STATES.items():
-                fill(Path(folder) / name / "log")
-                (Path(folder) / name).mkdir(exist_ok=True)
-                with Server(Path(folder) / name / "log", Path(folder) / name) as server:
-                    pages = {name: "/"} | ({"board": "/board/kitchen"} if name == "one" else {})
-                    for page, path in pages.items():
-                        take(browser, server.url + path, out, page)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with browser_rig.Browser(command, folder / "browser") as browser:
+            for name, state in STATES.items():
+                log = folder / name / "log"
+                state.fill(log)
+                with (
+                    collecting(log, state.collects),
+                    Server(log, folder / name, tree=tree) as server,
+                ):
+                    take(browser, server, state, out / name)
     print(out)
 
 
-def take(browser, url: str, out: Path, page: str) -> None:
+@contextlib.contextmanager
+def collecting(log: Path, is_it: bool) -> Iterator[None]:
+    """A collector's lock on its folder: all that the page sees of it."""
+    folder = log / "collector-1"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        if is_it:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def is_read(server, path: str) -> bool:
+    """Whether the page shows all of the log: it loads itself again when it does."""
+    status, text, _ = server.get(path)
+    return status == 200 and not any(
+        one in text for one in ("Reading the history", "is still being read")
+    )
+
+
+def take(browser, server, state: State, out: Path) -> None:
+    wait_for(lambda: is_read(server, state.path), state.path)
     for scheme in ("light", "dark"):
         browser.prefer(scheme)
         for width, size in WIDTHS.items():
-            browser.load(url, *size)
+            browser.load(server.url + state.path, *size)
             browser.wait_for("document.getElementById('link')?.dataset.state === 'here'")
-            time.sleep(0.3)
-            browser.picture(out / f"{page}-{width}-{scheme}.png")
+            if state.opened:
+                browser.ask(
+                    f"document.querySelectorAll('{state.opened}').forEach(o => o.open = true)"
+                )
+            time.sleep(0.3)  # charts and transitions
+            path = out.with_name(f"{out.name}-{width}-{scheme}.png")
+            browser.picture(path)
+            if found := browser.serious():
+                print(f"{path.name}: axe: {found}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/live-pictures"))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("out", nargs="?", type=Path, default=Path("build/live-pictures"))
+    parser.add_argument("--tree", type=Path, help="the page of the version in this work tree")
+    args = parser.parse_args()
+    main(args.out, args.tree)

@@ -53,23 +53,24 @@ class Writer:
 
 
 class Server:
-    """The process; `url` answers once the context is entered."""
+    """The process; `url` answers once the context is entered. tree: of another version."""
 
-    def __init__(self, log, folder, *options, password=None):
+    def __init__(self, log, folder, *options, password=None, tree=None):
         self.port = children.free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.output = folder / "live.txt"
         self._password = password
         self.context = None  # of HTTPS
+        self._environment = children.tools_environment()
+        if tree is not None:
+            self._environment["PYTHONPATH"] = str(tree.resolve() / "tools")
         self._command = [
             *(sys.executable, "-m", "outpost_tools.cli", "live", "--log", str(log)),
             *("--listen", f"127.0.0.1:{self.port}", *options),
         ]
 
     def __enter__(self):
-        self.process = children.start(
-            self._command, log=self.output, env=children.tools_environment()
-        )
+        self.process = children.start(self._command, log=self.output, env=self._environment)
         until = time.monotonic() + WAIT_S
         while True:
             with contextlib.suppress(OSError):

@@ -17,14 +17,14 @@ WAIT_S = 120
 
 
 class SetupServer:
-    """folder: where it is started. url: as it was printed; path: of the page, once entered."""
+    """folder: where it is started. url: as it was printed; path: of the page, once entered.
+    command, environment: instead of this repository's."""
 
-    def __init__(self, folder, *words):
+    def __init__(self, folder, *words, command=None, environment=None):
         self._folder = folder
-        self._command = [
-            *(sys.executable, "-m", "outpost_tools.cli", "setup", "--no-open"),
-            *map(str, words),
-        ]
+        ours = [sys.executable, "-m", "outpost_tools.cli", "setup", "--no-open"]
+        self._command = command or [*ours, *map(str, words)]
+        self._environment = environment or children.tools_environment()
         self._lines = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self.url = self.path = self.cookie = ""
@@ -36,7 +36,7 @@ class SetupServer:
             cwd=self._folder,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=children.tools_environment(),
+            env=self._environment,
             text=True,
         )
         self._reader.start()

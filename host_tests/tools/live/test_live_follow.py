@@ -17,7 +17,7 @@ from outpost_tools.common import attention, job_notes, restarts
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.segment_frames import Frame, encode_frame
 from outpost_tools.common.segments import SegmentWriter, open_segments, sealed_segments
-from outpost_tools.live import board, fleet, follow, history, page, words
+from outpost_tools.live import board, device_page, fleet, follow, history, page, words
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 
@@ -229,6 +229,35 @@ def test_what_a_board_says_of_itself_is_in_words():
     text = page.card(made, one)
     assert text.index("humidity") < text.index("About the board") < text.index("firmware")
     assert (words.axis(23_573_344), words.axis(21.5)) == ("23.57 M", "21.5")
+
+
+@pytest.mark.parametrize(
+    ("collected", "said"),
+    [(True, "verdict calm"), (None, "verdict calm"), (False, "was fine when last heard")],
+)
+def test_nothing_is_fine_while_nobody_writes_to_the_log(collected, said):
+    made = a_fleet()
+    made.take([frame("a", 1, [("x", "", 1)])])
+    made.look(at_once=True)
+    made.is_collected = collected
+    assert said in page.head(made)
+
+
+def test_what_a_board_said_of_itself_once_is_no_chart():
+    made = a_fleet()
+    made.take([frame("a", 1, [("x", "", 1), ("memory", "B", 5)])])
+    charts = device_page.all_charts(made, made.boards["a"], "day")
+    assert "x as a table" in charts and "free memory" not in charts
+    made.take([frame("a", 2, [("memory", "B", 6)], at_s=-3600)])
+    assert "free memory" in device_page.all_charts(made, made.boards["a"], "day")
+
+
+def test_one_of_a_kind_is_no_plural():
+    made = a_fleet()
+    made.take([frame("a", 1, [("pins_lost", "", 1)]), frame("b", 1, [("pins_lost", "", 1200)])])
+    made.look(at_once=True)
+    texts = [one.findings[0].text for one in made.boards.values()]
+    assert texts == ["1 outbox file gone", "1,200 outbox files gone"]
 
 
 def test_a_sensor_takes_as_much_memory_as_the_help_says():

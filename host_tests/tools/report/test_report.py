@@ -186,7 +186,7 @@ def test_what_a_board_says_of_its_flash_needs_attention_and_says_what_to_do(tmp_
     make(tmp_path / "t", rows, readings)
     html = text_of(rendered(tmp_path / "t"))
     assert "3 of 4 devices need attention:" in html
-    for chip in ("▦ 2 flash blocks left out", "⊟ 1 set aside", "⚑ 1 outbox files gone"):
+    for chip in ("▦ 2 flash blocks left out", "⊟ 1 set aside", "⚑ 1 outbox file gone"):
         assert chip in html
     assert order_of(html) == ["pump", "roof", "cellar", "shed"]
     todo = html[html.index("What to do about it") : html.index("</details>")]

@@ -251,14 +251,14 @@ def of_device(
     found = [
         _finding("lost", row["missing_closed"], "{:,} lost"),
         _conflicts(row),
-        _finding("pins", row["pins_lost"], "{:,} outbox files gone"),
-        _finding("takeover", takeovers(row), "disconnected {:,} times"),
+        _finding("pins", row["pins_lost"], "{:,} outbox file(s) gone"),
+        _finding("takeover", takeovers(row), "disconnected {:,} time(s)"),
         _finding("refused", row["not_published"], "{:,} not stored"),
         _finding("cut", row["cut_short"], "{:,} series cut short"),
         _finding("unheard", row["unheard"], "{:,} h without a confirmation"),
         _aside(row),
         # a block whose file is gone is also left out, but not because of wear
-        _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash blocks left out"),
+        _finding("worn", row["left_out"] - row["pins_lost"], "{:,} flash block(s) left out"),
         _sensors(row["sensor_faults"]),
         _clock(row["clock_ahead_s"]),
         _silent(silent_s, listened_s, silence.after_s(row["report_s"], usual_s, row["messages"])),
@@ -266,13 +266,16 @@ def of_device(
         _finding("behind", row["backlog_last"], "holds {:,}", _many(row["report_s"], usual_s)),
         _restarts(row["unwanted"]),
         _finding("noclock", row["readings_without_time"], "{:,} without time"),
-        _finding("mended", row["mended"], "{:,} bits mended"),
+        _finding("mended", row["mended"], "{:,} bit(s) mended"),
     ]
     return [one for one in found if one] or [Finding("fine", "fine")]
 
 
 def _finding(key: str, number: int, text: str, least: int = 1) -> Finding | None:
-    return Finding(key, text.format(number), number) if number >= least else None
+    """text: with "(s)" for the plural."""
+    if number < least:
+        return None
+    return Finding(key, text.format(number).replace("(s)", "" if number == 1 else "s"), number)
 
 
 def takeovers(row: Mapping[str, Any]) -> int:

@@ -138,12 +138,14 @@ class Follower(MessageConnection[None]):
         if time.monotonic() - self._last_at < due_s or not self.connected:
             return
         self._last_at = float("inf")
-        every = f" (it reports every {duration(1000 * self._report_s)})" if self._report_s else ""
         self._say(
-            f"nothing on {self.data} in {duration(1000 * due_s)}{every}: does the board send, "
-            f"under this name, to this broker, and may {self._source.user} read it? (not said "
-            "again)"
+            f"nothing on {self.data} in {duration(1000 * due_s)}{self._every()}: does the board "
+            f"send, under this name, to this broker, and may {self._source.user} read it? (not "
+            "said again)"
         )
+
+    def _every(self) -> str:
+        return f" (it reports every {duration(1000 * self._report_s)})" if self._report_s else ""
 
     def _subscribe(self, client: mqtt.Client) -> None:
         self._since = time.monotonic()
@@ -154,7 +156,7 @@ class Follower(MessageConnection[None]):
         if mid != self._data_id:
             return
         if not any(reason.is_failure for reason in reasons):
-            print(f"following {self.data}", file=sys.stderr)
+            print(f"following {self.data}{self._every()}", file=sys.stderr)
         else:
             self.fault = (
                 f"{self._where}: {self._source.user} may not read {self.data}, says the broker. "

@@ -94,13 +94,20 @@ def _alerts(wish: Wish, made: Plan) -> list[str]:
 def _broker(wish: Wish, made: Plan) -> list[str]:
     """The options by which the collector reaches it."""
     if wish.broker:
-        made.told.append(f"broker   {wish.broker[1]}, not ours")
+        made.told.append(f"broker   {wish.broker[1]}, not ours{_login_hint(wish)}")
         return wish.broker
     own = own_broker.OwnBroker(wish.state.broker, wish.hosts, wish.port)
     made.commands["broker"] = own.command
     made.told.append(f"broker   {own.address}, with TLS and a user for each board")
     made.told += [f"note: {one}" for one in own.notes]
     return ["--credentials", str(wish.state.broker)]
+
+
+def _login_hint(wish: Wish) -> str:
+    """--user and --password-file are those of the page."""
+    if "--credentials" in wish.broker or wish.collect:
+        return ""
+    return "; if it wants a user: --collect=--user=NAME --collect=--password-file=FILE"
 
 
 def _tables(wish: Wish, made: Plan) -> None:

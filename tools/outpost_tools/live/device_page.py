@@ -57,7 +57,11 @@ def all_charts(fleet: Fleet, board: Board, span: str) -> str:
     measured = words.is_measured
     sensors = sorted(_drawn(board), key=lambda one: (not measured(board, one), natural(one.name)))
     begin_ms = _begin_ms(board, sensors, span, now_ms)
-    figures = "".join(_figure(sensor, span, begin_ms, now_ms) for sensor in sensors)
+    figures = "".join(
+        _figure(sensor, span, begin_ms, now_ms)
+        for sensor in sensors
+        if measured(board, sensor) or len(sensor.history.bins(span, now_ms)) > 1
+    )
     return figures + _reach(fleet)
 
 
@@ -71,7 +75,7 @@ def _begin_ms(board: Board, sensors: list[Sensor], name: str, now_ms: int) -> in
 
 
 def _drawn(board: Board) -> list[Sensor]:
-    """What is measured, and what of the board changes steadily."""
+    """What is measured, and what of the board changes steadily: drawn once it has two readings."""
     own = (board.battery, board.signal, board.sensors.get("memory"))
     return [one for one in board.sensors.values() if one in own or words.is_measured(board, one)]
 
@@ -79,7 +83,7 @@ def _drawn(board: Board) -> list[Sensor]:
 def _figure(sensor: Sensor, name: str, begin_ms: int, now_ms: int) -> str:
     span, bins = SPANS[name], sensor.history.bins(name, now_ms)
     unit = escape(unit_text(sensor.unit))
-    title = f"{escape(sensor.name)}{f' <small>{unit}</small>' if unit else ''}"
+    title = f"{escape(words.label(sensor.name))}{f' <small>{unit}</small>' if unit else ''}"
     if not bins:
         text = f"No reading in the last {span.title}."
         return f'<figure class="chart"><figcaption>{title}</figcaption><p>{text}</p></figure>'

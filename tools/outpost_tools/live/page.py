@@ -6,6 +6,7 @@ Complete without its script, but for what is new. Knows the fleet, no network.
 
 from __future__ import annotations
 
+import re
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,22 +71,26 @@ def _tools(boards: int) -> str:
 
 def head(fleet: Fleet) -> str:
     """The verdict, what to do about it, and what is to be said of the log itself."""
-    found = fleet.found()
-    verdict = " ".join(
-        f"<span>{part}</span>" for part in attention.verdict(found, *fleet.of_collectors)
-    )
+    found, mood = fleet.found(), _mood(fleet)
+    parts = attention.verdict(found, *fleet.of_collectors)
+    if mood == "stale":
+        are = f"All {len(found):,} devices were" if len(found) > 1 else "The one device was"
+        parts = [f"{are} fine when last heard."]
+    verdict = " ".join(f"<span>{part}</span>" for part in parts)
     first = "" if fleet.boards or fleet.reading is not None else _no_board(fleet)
     return (
-        f'<p class="verdict {_mood(fleet)}" role="status">{verdict}</p>{first}'
+        f'<p class="verdict {mood}" role="status">{verdict}</p>{first}'
         f"{_advice(attention.advice(found, *fleet.of_collectors))}{_of_log(fleet)}"
     )
 
 
 def _mood(fleet: Fleet) -> str:
-    """Calm or trouble, for the colour of the verdict."""
+    """For the colour of the verdict. stale: nothing was wrong, but nobody writes to the log."""
     if any(fleet.of_collectors) or any(board.needs_attention for board in fleet.boards.values()):
         return "trouble"
-    return "calm" if fleet.boards else "empty"
+    if not fleet.boards:
+        return "empty"
+    return "stale" if fleet.is_collected is False else "calm"
 
 
 def _no_board(fleet: Fleet) -> str:
@@ -107,7 +112,9 @@ def _no_board(fleet: Fleet) -> str:
 
 
 def command(line: str) -> str:
-    return f'<pre class="command" tabindex="0"><code>{escape(line)}</code></pre>'
+    """An option stays in one line: it would be broken after its hyphens."""
+    text = re.sub(r"(?<= )--\S+", r"<span>\g<0></span>", escape(line))
+    return f'<pre class="command" tabindex="0"><code>{text}</code></pre>'
 
 
 def _path(folder: Path) -> str:
@@ -169,7 +176,7 @@ def _of_log(fleet: Fleet) -> str:
     if fleet.refused:
         reasons = "; ".join(f"{escape(r)} ({n:,})" for r, n in fleet.refused.most_common(5))
         said.append(
-            f"Not messages of Outpost: {count(fleet.refused.total(), 'frame')} of the log. "
+            f"Not messages of Outpost: {count(fleet.refused.total(), 'frame')} of the log: "
             f"{reasons}."
         )
     if fleet.not_shown:
