@@ -73,6 +73,7 @@ NOT_TYPED = {
     "make power-loss": "an hour; host_tests/fuzz runs fewer cuts",
     "make test": "runs this",
     "outpost fetch java": "optional; .ci/run types it",
+    "outpost monitor --port": "for a board that does not publish",
 }
 FRESH_ONLY = {  # with the set-up that is there, its programs are used
     "make setup": "1.8 GB",
@@ -156,6 +157,7 @@ def in_the_terminal(person: Person) -> None:
     person.types(HOME, "outpost devices")
     person.types(HOME, "outpost flash", said="the collector confirmed it after")
     person.types(HOME, "outpost alerts example")
+    person.types(HOME, "outpost service")
 
 
 def owner_of_a_broker(person: Person) -> None:
