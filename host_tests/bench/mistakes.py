@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The first program with a mistake in it, in Outpost, umqtt.simple and MiniMQTT: what the user
-sees, and whether the message came.
+"""The first program with a mistake in it, in Outpost, umqtt.simple, MiniMQTT and mqtt_as: what the
+user sees, and whether the message came.
 
-    .venv/bin/python host_tests/bench/mistakes.py [--write]
+    .venv/bin/python host_tests/bench/mistakes.py [--mqtt-as FOLDER] [--write]
 
-Outpost and MiniMQTT run under CPython, umqtt.simple under 32-bit MicroPython; a real mosquitto with
-a plain port, a port with a user and rights, and one with TLS. A program that still runs after
-LIMIT_S is ended. mqtt_as is left out: it cannot be fetched as a package, and does not run without a
-Wi-Fi. --write: README's table (host_tests/bench/README.md).
+Outpost and MiniMQTT run under CPython, the others under 32-bit MicroPython; a real mosquitto with a
+plain port, a port with a user and rights, and one with TLS. A program that still runs after LIMIT_S
+is ended. mqtt_as is no package that could be fetched: FOLDER is what its repository has, with the
+folder mqtt_as in it; its Wi-Fi is a stand-in that is always there. --write: the table of
+host_tests/bench/README.md.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -40,6 +42,7 @@ from raw_server import HOST, raw
 from real_broker import password_line
 
 LIMIT_S, END = 15, "end"
+MQTT_AS_S = 30  # it looks at its Wi-Fi for 6 s first, and waits 10 s for each answer
 PAGE = Path(__file__).resolve().parent / "README.md"
 PROGRAMS = {
     "Outpost": """\
@@ -71,8 +74,43 @@ client.connect()
 client.publish({topic}, {payload}{more})
 client.disconnect()
 """,
+    "mqtt_as": """\
+import asyncio
+from mqtt_as import MQTTClient, config
+
+config["ssid"] = "Home"
+config["wifi_pw"] = "correct horse"
+config["server"] = "{host}"
+config["port"] = {port}
+config["user"] = {user} or ""
+config["password"] = {password} or ""
+
+async def main():
+    client = MQTTClient(config)
+    await client.connect()
+    await client.publish({topic}, {payload}{more})
+    await client.disconnect()
+
+asyncio.run(main())
+""",
 }
-RIGHT = {"Outpost": ("b", ""), "umqtt.simple": ("b", ", qos=1"), "MiniMQTT": ("", ", qos=1")}
+RIGHT = {
+    "Outpost": ("b", ""), "umqtt.simple": ("b", ", qos=1"), "MiniMQTT": ("", ", qos=1"),
+    "mqtt_as": ("b", ", qos=1"),
+}  # fmt: skip
+# What mqtt_as asks of a board, and a desktop's MicroPython lacks.
+_WIFI = """\
+STA_IF = 0
+
+class WLAN:
+    def __init__(self, *_):
+        pass
+
+    def active(self, *_):
+        return True
+
+    connect = disconnect = config = isconnected = active
+"""
 
 
 @dataclass(frozen=True)
@@ -211,12 +249,20 @@ def source(client: str, mistake: Mistake, port: int) -> str:
 
 def statements(client: str) -> int:
     """Of the right program, imports with it."""
-    return len(ast.parse(source(client, MISTAKES[0], 1883)).body)
+    tree = ast.parse(source(client, MISTAKES[0], 1883))
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(tree))
 
 
 def command(client: str, program: Path) -> tuple[list[str], dict[str, str]]:
+    """mqtt_as: its folder is in the environment."""
     if client == "Outpost":
         return [sys.executable, "-m", "outpost_tools.cli", "try", str(program)], {}
+    if client == "mqtt_as":
+        (program.parent / "network.py").write_text(_WIFI)
+        (program.parent / "machine.py").write_text('unique_id = lambda: b"kitchen"\n')
+        places = [os.environ["MQTT_AS"], program.parent, ".frozen"]
+        micropython = interpreters.find_micropython("i386")
+        return [*micropython, str(program)], {"MICROPYPATH": os.pathsep.join(map(str, places))}
     found = fetch_peers.fetch_all(("micropython-umqtt.simple", *fetch_peers.MINIMQTT))
     if client == "umqtt.simple":
         micropython = interpreters.find_micropython("i386")
@@ -244,7 +290,8 @@ def run(client: str, mistake: Mistake, at: dict[str, int], listener: Listener) -
         program.write_text(source(client, mistake, port))
         _write_settings(folder / "settings.json", mistake, port)
         words, environment = command(client, program)
-        status, said = _ended(words, folder, environment)
+        limit_s = MQTT_AS_S if client == "mqtt_as" else LIMIT_S
+        status, said = _ended(words, folder, environment, limit_s)
         held = client == "Outpost" and _holds(folder)
         return Seen(status, said, listener.came(), held)
 
@@ -257,7 +304,9 @@ def _write_settings(path: Path, mistake: Mistake, port: int) -> None:
     path.write_text(json.dumps(known))
 
 
-def _ended(words: list[str], folder: Path, environment: dict[str, str]) -> tuple[int | None, str]:
+def _ended(
+    words: list[str], folder: Path, environment: dict[str, str], limit_s: float
+) -> tuple[int | None, str]:
     """The status, and the last line that it wrote."""
     log = folder / "log"
     with log.open("wb") as out:
@@ -265,7 +314,7 @@ def _ended(words: list[str], folder: Path, environment: dict[str, str]) -> tuple
             words, cwd=folder, env=os.environ | environment, stdout=out, stderr=out
         )
         try:
-            status = process.wait(LIMIT_S)
+            status = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             children.kill(process)
             status = None
@@ -294,23 +343,27 @@ def verdict(seen: Seen) -> str:
     return f"status {seen.status}, {fate}: {seen.said}"
 
 
-def table(rows: list[tuple[str, list[str]]]) -> str:
-    head = "| mistake | " + " | ".join(PROGRAMS) + " |\n|---|" + "---|" * len(PROGRAMS) + "\n"
-    count = [f"{statements(client)} statements" for client in PROGRAMS]
+def table(clients: list[str], rows: list[tuple[str, list[str]]]) -> str:
+    head = "| mistake | " + " | ".join(clients) + " |\n|---|" + "---|" * len(clients) + "\n"
+    count = [f"{statements(client)} statements" for client in clients]
     lines = [("the right program", count), *rows]
     return head + "".join(
-        f"| {title} | {' | '.join(one.replace('|', '/')[:160] for one in cells)} |\n"
+        f"| {title} | {' | '.join(_short(one.replace('|', '/')) for one in cells)} |\n"
         for title, cells in lines
     )
 
 
-def measured() -> list[tuple[str, list[str]]]:
+def _short(cell: str) -> str:
+    return textwrap.shorten(cell, 160, placeholder=" ...")
+
+
+def measured(clients: list[str]) -> list[tuple[str, list[str]]]:
     rows = []
     with tempfile.TemporaryDirectory() as name, ports(Path(name)) as at:
         listener = Listener(at["plain"])
         try:
             for mistake in MISTAKES:
-                cells = [verdict(run(client, mistake, at, listener)) for client in PROGRAMS]
+                cells = [verdict(run(client, mistake, at, listener)) for client in clients]
                 hidden = [_stable(cell, at) for cell in cells]
                 rows.append((mistake.title, hidden))
                 print(mistake.title, *hidden, sep="\n    ", flush=True)
@@ -329,8 +382,13 @@ def _stable(cell: str, at: dict[str, int]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the page's table")
+    parser.add_argument("--mqtt-as", metavar="FOLDER", help="with the folder mqtt_as in it")
     arguments = parser.parse_args()
-    text = table(measured())
+    if arguments.write and not arguments.mqtt_as:
+        parser.error("the page has a column for mqtt_as: give --mqtt-as")
+    os.environ["MQTT_AS"] = arguments.mqtt_as or ""
+    clients = [one for one in PROGRAMS if one != "mqtt_as" or arguments.mqtt_as]
+    text = table(clients, measured(clients))
     if arguments.write:
         begin, end = "<!-- mistakes -->\n", "<!-- /mistakes -->\n"
         page = PAGE.read_text(encoding="utf-8")
