@@ -212,7 +212,8 @@ def check(
 
 
 def check_module(settings: Settings, kind: Kind, machine: str, name: str) -> None:
-    """Check the pins for a PSRAM, once the board has reported its module. Raises ToolError."""
+    """Check that no sensor uses a pin of the PSRAM, once the board has reported its module. Raises
+    ToolError."""
     if fault := pin_check.psram_fault(settings.wired, kind.pinout, machine):
         raise ToolError(f"{name}: is {machine}: key 'sensors' has a sensor {fault}")
 
