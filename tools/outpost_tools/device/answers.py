@@ -15,8 +15,8 @@ from outpost_tools.device.settings_file import Settings
 _NEEDED = ("device_id", "broker_host", "wifi_ssid", "mode")
 _SERIES_MS = 60_000  # a longer interval leaves few samples in a record
 _AT_KEY = re.compile(r"key '(\w+)',? (.*)", re.DOTALL)
-# How old a value may be that somebody looks at, as the interval of the example. Sending costs
-# energy, so on a battery, users choose deep sleep or a longer series_age_s.
+# How old a value may be when somebody looks at it: the example's interval. Sending costs energy,
+# so on a battery, users choose deep sleep or a longer series_age_s.
 LIVE_S = 60
 _IN_SENSOR = re.compile(r"\): key '(\w+)' (.*)", re.DOTALL)
 _IN_NETWORK = re.compile(r"entry (\d+): key '(\w+)' (.*)", re.DOTALL)
@@ -35,8 +35,8 @@ def completed(answers: dict[str, Any]) -> dict[str, Any]:
 
 
 def series_win(full: dict[str, Any]) -> bool:
-    """Whether series pay off where the settings do not say: they have many samples per record, and
-    a collector that can read them. Deep sleep ends each record."""
+    """Whether to choose series if the settings do not say: series need many samples per record, and
+    a collector, which can read them. Deep sleep ends each record."""
     is_quick = full["interval_ms"] <= _SERIES_MS
     return full["mode"] == "collector" and not full["deep_sleep"] and is_quick
 
@@ -44,8 +44,8 @@ def series_win(full: dict[str, Any]) -> bool:
 def check(
     given: dict[str, Any], name: str, folder: Path, kind: Kind, ca: bytes | None = None
 ) -> Settings:
-    """As settings_file.check(), but choose series where they pay off and the settings do not say.
-    Raises ToolError."""
+    """As settings_file.check(), but choose series if series_win() says so and the settings say
+    nothing. Raises ToolError."""
     settings = settings_file.check(given, name, folder, kind, ca)
     if "series" in given or not series_win(settings.full):
         return settings

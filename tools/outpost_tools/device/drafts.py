@@ -33,8 +33,8 @@ class Draft:
             self.answers = found if isinstance(found, dict) else {}
 
     def keep(self, answers: dict[str, Any]) -> None:
-        """Replace the answers that were kept. If the disk refuses, the questions continue without
-        it."""
+        """Replace the answers that were kept. If the disk refuses, the questions continue all the
+        same."""
         content = {key: answers[key] for key in answers if key not in SECRET_KEYS}
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)

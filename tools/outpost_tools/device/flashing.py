@@ -219,7 +219,8 @@ def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
 
 
 def _on_board(board: Board) -> dict[str, Any]:
-    """The settings on the board; {} if it has none, or invalid ones, which it reports later."""
+    """The settings on the board; {} if it has none, or invalid ones, which the board reports
+    later."""
     old = held.on_board(board)
     return old.full if old else {}
 

@@ -186,7 +186,7 @@ class Follower(MessageConnection[None]):
             self._on_unseen(device)
 
     def _on_unseen(self, device: str) -> None:
-        """Report that messages were confirmed which did not arrive here."""
+        """Report a confirmation of messages that did not arrive here."""
         if time.monotonic() - self._since < _SETTLED_S:
             return
         self._seen.add(device)

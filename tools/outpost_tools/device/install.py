@@ -71,14 +71,14 @@ commit()
 
 
 def carry_out(board: Board, plan: Plan, show: Show) -> None:
-    """Raises ToolError. The board then still has its old files, or it needs the same command
-    again."""
+    """Carry out the plan. Raises ToolError; the board then still has its old files, or it needs the
+    same command again."""
     if plan.ended:
         board.run(_REMOVE.format(paths=plan.ended))
     _make_folders(board, plan)
     parts = plan.parts or [plan.renames]
     aside, remove = plan.aside, [path for path in plan.remove if path != MAIN_ASIDE]
-    if len(parts) > 1:  # the room that old files take is needed
+    if len(parts) > 1:  # the room that these files take is needed
         _commit(board, plan, [], aside, remove, is_last=False)
         aside = []
     for number, part in enumerate(parts, 1):

@@ -72,8 +72,8 @@ class Inventory:
 def take(
     board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS, UPDATE)
 ) -> Inventory:
-    """Take the inventory of the named files that exist, and of all files in the folders. Of
-    /outpost it includes the folders inside; in other folders, a folder is the user's. Raises
+    """Take the inventory of the named files that exist, and of all files in the folders. In
+    /outpost this includes the folders inside it; a folder inside any other is the user's. Raises
     ToolError."""
     calls = [f"tell({path!r})" for path in paths]
     calls += [f"tell_all({folder!r}, {folder == PACKAGE})" for folder in folders]
@@ -92,7 +92,7 @@ def take(
 
 
 def blocks_of(data: bytes) -> int:
-    """The most blocks of littlefs that a file takes."""
+    """The maximum number of littlefs blocks that a file takes."""
     return max(1, -(-len(data) // _BLOCK_BYTES))
 
 

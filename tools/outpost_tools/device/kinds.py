@@ -1,4 +1,4 @@
-"""Kinds of boards (`boards/*/board.json`), and whether the board on a port is of a kind."""
+"""Kinds of boards (`boards/*/board.json`), and whether the board on a port is of a given kind."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ DEEP_SLEEP = 2_500
 DRIVER = 2_500  # for each kind of sensor with a driver file
 SENSOR = 700  # for each sensor besides the chip's own
 # What must stay free, because the heap is fragmented: with TLS, a connection takes 17 KB in one
-# piece. Boards with less free connected at the second try or later, or lacked memory for a check
+# piece. Boards with less free connected only at a later try, or lacked the memory for a check
 FREE = 32_000
 FREE_WITH_TLS = 46_000
 BLOCKS = 64

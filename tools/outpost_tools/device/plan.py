@@ -1,10 +1,11 @@
 """Plans the changes that give a board the files it should have, before anything is changed. Does
 not talk to the board.
 
-Ours on the board are: all of /outpost, with its rooms; the files of /tls; and what `outpost flash`
-wrote to the root (main.py and the board's modules) and to /station, /support and /sensors, where
-the user may have files, too. /outpost/installed.json records what was written: in the root with
-hashes, so that a main.py that was changed since is not overwritten; in the three folders by name.
+Files of ours on a board: all of /outpost, with its rooms; the files of /tls; and what `outpost
+flash` wrote to the root (main.py and the board's modules) and to /station, /support and /sensors,
+where the user may have files, too. /outpost/installed.json records what was written: in the root
+with hashes, so that a main.py that was changed since is not overwritten; in the three folders by
+name.
 """
 
 from __future__ import annotations

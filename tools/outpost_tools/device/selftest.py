@@ -345,7 +345,7 @@ def _address(lines: list[str]) -> list[str]:
 
 def _cause(name: str, at: list[str], code: int) -> str:
     """What a board cannot see: why it was refused (code: that of CONNACK), or what answers at the
-    address, seen from this computer; otherwise a hint what to check."""
+    address, seen from this computer. Otherwise a hint at what to check."""
     hint = _HINTS.get(name, "")
     if not at:
         return hint

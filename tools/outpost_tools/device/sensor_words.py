@@ -61,7 +61,7 @@ def _toml_key(key: str) -> str:
 
 
 def _sensor(words: list[str], own: tuple[str, ...]) -> Any:
-    """The sensor of these words: a table if it has a driver, else a text."""
+    """The sensor that these words describe: a table if it has a driver, else a text."""
     name, _, driver = words[0].rpartition("=")
     if not name and (driver in own or "@" in driver or driver not in _drivers()):
         return " ".join(words) if name or len(words) == 1 else _given(words[1:], driver, "")
