@@ -1,7 +1,5 @@
-"""Checks of incomplete settings: what is wrong with the newest answer, or with each field of a
-form. The checks and their messages are those of settings_file.check(), which stops at the first
-fault.
-"""
+"""Checks incomplete settings: what is wrong with the newest answer, or with each field of a form.
+The checks and their messages are those of settings_file.check(), which stops at the first fault."""
 
 from __future__ import annotations
 
@@ -17,28 +15,28 @@ from outpost_tools.device.settings_file import Settings
 _NEEDED = ("device_id", "broker_host", "wifi_ssid", "mode")
 _SERIES_MS = 60_000  # a longer interval leaves few samples in a record
 _AT_KEY = re.compile(r"key '(\w+)',? (.*)", re.DOTALL)
-# How old a value may be where somebody looks at it: as in the example's interval. Sending costs
-# energy, so on a battery people choose deep sleep, or a longer series_age_s.
+# How old a value may be when somebody looks at it: the example's interval. Sending costs energy,
+# so on a battery, users choose deep sleep or a longer series_age_s.
 LIVE_S = 60
 _IN_SENSOR = re.compile(r"\): key '(\w+)' (.*)", re.DOTALL)
 _IN_NETWORK = re.compile(r"entry (\d+): key '(\w+)' (.*)", re.DOTALL)
 
 
 def stand_ins(kind: Kind) -> dict[str, Any]:
-    """Values for keys that were not asked for yet, or were answered wrong."""
+    """Values for keys that were not asked for yet, or whose answer is invalid."""
     found = {"device_id": "board", "broker_host": "broker"}
     return found | ({"wifi_ssid": "network"} if kind.has_wifi else {})
 
 
 def completed(answers: dict[str, Any]) -> dict[str, Any]:
-    """With the keys that follow from others, and that nobody is asked for."""
+    """The answers, and the keys that follow from them without a question."""
     more = {"tls": True} if "ca_file" in answers else {}
     return answers | more | ({"deep_sleep": True} if "connect_every" in answers else {})
 
 
 def series_win(full: dict[str, Any]) -> bool:
-    """Whether series are worth it, for who has not said: many samples a connection, and a reader
-    that knows them. A sleep ends each record."""
+    """Whether to choose series if the settings do not say: series need many samples per record, and
+    a collector, which can read them. Deep sleep ends each record."""
     is_quick = full["interval_ms"] <= _SERIES_MS
     return full["mode"] == "collector" and not full["deep_sleep"] and is_quick
 
@@ -46,8 +44,8 @@ def series_win(full: dict[str, Any]) -> bool:
 def check(
     given: dict[str, Any], name: str, folder: Path, kind: Kind, ca: bytes | None = None
 ) -> Settings:
-    """As settings_file.check(), with series where they are worth it and nobody said whether. Raises
-    ToolError."""
+    """As settings_file.check(), but choose series if series_win() says so and the settings say
+    nothing. Raises ToolError."""
     settings = settings_file.check(given, name, folder, kind, ca)
     if "series" in given or not series_win(settings.full):
         return settings
@@ -59,8 +57,7 @@ def check(
 
 
 def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
-    """What is wrong with the newest of the answers, that of `key`, as "must be ..."; "" if
-    nothing."""
+    """What is wrong with the newest answer, that of `key`, as "must be ..."; "" if nothing is."""
     if key not in answers and key in (*_NEEDED, "client_key_file"):
         return "is needed"
     try:
@@ -79,15 +76,16 @@ def answer_fault(key: str, answers: dict[str, Any], kind: Kind) -> str:
 def faults(
     given: dict[str, Any], folder: Path, kind: Kind, ca: bytes | None = None
 ) -> dict[str, str]:
-    """{field: what is wrong}. A field is a key, or `sensors.1.scl`, `wifi_networks.0.password`; ""
-    is for faults of no field. Empty: settings_file.check() accepts the settings."""
+    """Return {field: what is wrong}. A field is a key, or `sensors.1.scl`,
+    `wifi_networks.0.password`; "" stands for faults of no field. {} means that
+    settings_file.check() accepts the settings."""
     found: dict[str, str] = {}
     left, known = dict(given), stand_ins(kind)
     while text := _first_fault(left, folder, kind, ca):
         key, fault = _at_key(text)
         if (key not in left and key not in known) or key in found:
             return found | {"": text}
-        # a fault that names a faulty key only follows from that one
+        # a fault that names another faulty key only follows from that one
         if not any(f"'{other}'" in fault for other in found):
             found |= _parts(key, fault, left, folder, kind)
             found.setdefault(key, fault)
@@ -104,16 +102,16 @@ def _first_fault(given: dict[str, Any], folder: Path, kind: Kind, ca: bytes | No
 
 
 def _at_key(text: str) -> tuple[str, str]:
-    """("", text) if it names no key."""
+    """Return (key, text after it), or ("", text) if the text names no key."""
     match = _AT_KEY.match(text.removeprefix("unknown "))
     return (match[1], match[2]) if match else ("", text)
 
 
 def _replace(left: dict[str, Any], key: str, known: dict[str, Any]) -> None:
-    """With a value that has no fault, so that the next fault shows."""
+    """Give the key a value that has no fault, so that the next fault shows."""
     left.pop(key, None)
     if key == "sensors":
-        left.pop("alarms", None)  # which name readings of theirs
+        left.pop("alarms", None)  # alarms name readings of sensors
     if key == "wifi_networks":
         key = "wifi_ssid"
     if key in known:
@@ -137,7 +135,7 @@ def _of_sensors(sensors: Any, folder: Path, kind: Kind) -> dict[str, str]:
 
 
 def _of_sensor(sensor: Any, folder: Path, kind: Kind) -> dict[str, str]:
-    """By key; "" for a fault of the whole sensor."""
+    """The faults by key; "" stands for the whole sensor."""
     found: dict[str, str] = {}
     while text := _first_fault(stand_ins(kind) | {"sensors": [sensor]}, folder, kind, None):
         match = _IN_SENSOR.search(text)

@@ -1,7 +1,7 @@
-"""Asks for a board's settings at the terminal; secrets without echo.
+"""Asks for a board's settings at the terminal, for secrets without echo.
 
-Gives what a settings file would hold. Each answer is checked when it is given: one that does not do
-is asked for again, and `<` goes back to the question before.
+Returns what a settings file would contain. Each answer is checked at once: an invalid one is asked
+for again, and `<` goes back to the previous question.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from outpost_tools.device.kinds import Kind
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """needs: asked only where that one was answered. is_wifi: only of boards with Wi-Fi."""
+    """needs: asked only if the question with this key was answered. is_wifi: asked only for boards
+    with Wi-Fi."""
 
     key: str
     text: str
@@ -73,8 +74,8 @@ SERIES = (
 
 
 def ask(kind: Kind, draft: Draft, broker: Path | None = None) -> settings_file.Settings:
-    """broker: credentials, whose part is not asked for. Raises ToolError; the answers so far are in
-    the draft then."""
+    """broker: path of the credentials; what they provide is not asked for. Raises ToolError; the
+    draft then holds the answers so far."""
     if not sys.stdin.isatty():
         raise ToolError(
             "no settings file given, and nobody to ask; `outpost provision --example` prints one "
@@ -94,7 +95,7 @@ def ask(kind: Kind, draft: Draft, broker: Path | None = None) -> settings_file.S
 
 
 class _Interview:
-    """offered: the answers of last time; answers: those of this one."""
+    """_offered: the last answers. _answers: those of this interview."""
 
     def __init__(self, kind: Kind, draft: Draft, known: tuple[str, ...] = ()) -> None:
         self._kind, self._draft = kind, draft
@@ -105,7 +106,7 @@ class _Interview:
         ]
 
     def run(self) -> dict[str, Any]:
-        """Every answer by its key. Raises ToolError when there are no more."""
+        """Ask all questions. Returns the answers by key. Raises ToolError when the input ends."""
         asked: list[int] = []
         at = 0
         while at < len(self._questions):
@@ -121,7 +122,8 @@ class _Interview:
         return self._answers
 
     def _is_taken(self, question: Question) -> bool:
-        """Asks until the answer does; False where the one before is wanted again."""
+        """Ask until the answer is valid. Returns False if the user goes back to the previous
+        question."""
         key = question.key
         while (text := self._read(question)) != _BACK:
             given = self._value(key, text)
@@ -152,7 +154,7 @@ class _Interview:
         return "" if text == _NONE else text or offered
 
     def _value(self, key: str, text: str) -> dict[str, Any] | None:
-        """None: the question is asked again."""
+        """Return {key: value}; {} for an empty answer; None: ask the question again."""
         if not text:
             return {}
         if key == "sensors":
@@ -190,14 +192,15 @@ def _input_of_pin(question: str) -> str:
 
 
 def check_new(path: Path) -> None:
-    """Before the questions: save() would refuse it after the last. Raises ToolError."""
+    """Check the path before the questions: save() would refuse it only after the last one. Raises
+    ToolError."""
     if path.exists() or not path.parent.is_dir():
         reason = "File exists" if path.exists() else "no such folder"
         raise ToolError(f"--save {path}: {reason}; name a file that is not there yet")
 
 
 def toml(settings: settings_file.Settings, left_out: tuple[str, ...] = ()) -> str:
-    """Of a settings file. left_out: keys that credentials have."""
+    """The text of a settings file. left_out: keys that the credentials provide."""
     return "".join(
         f"{key} = {sensor_words.toml(value)}\n"
         for key, value in settings.given.items()
@@ -206,7 +209,7 @@ def toml(settings: settings_file.Settings, left_out: tuple[str, ...] = ()) -> st
 
 
 def save(path: Path, settings: settings_file.Settings, left_out: tuple[str, ...] = ()) -> None:
-    """As a settings file that only its owner may read. Raises ToolError when there is one
+    """Save a settings file that only its owner may read. Raises ToolError, also if the file exists
     already."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,6 +1,5 @@
-"""What a board's settings take from the credentials that `outpost broker` made: broker, TLS, user,
-password, topics. Knows no board.
-"""
+"""The part of a board's settings that comes from credentials made by `outpost broker`: broker, TLS,
+user, password, topics. Knows no board."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from outpost_tools.common import credentials
 from outpost_tools.common.credentials import Credentials
 from outpost_tools.common.errors import ToolError
 
-# Keys that credentials have, and that a settings file beside them leaves out.
+# Keys that credentials provide, and that a settings file used with them must leave out.
 KEYS = (
     "broker_host", "broker_port", "tls", "ca_file", "server_name", "user", "password",
     "topic_prefix",
@@ -24,10 +23,10 @@ _COMMAND = "--port /dev/ttyACM0 THIS_FILE"
 
 
 def example(text: str, path: Path) -> str:
-    """A settings file to begin with, without what the credentials at this path say. Raises
-    ToolError."""
+    """Return an example of a settings file, without the keys that the credentials at this path
+    provide. Raises ToolError."""
     found = credentials.find(path, "board")
-    text = text[: text.index("\n# TLS:")]  # the last part; credentials bring TLS
+    text = text[: text.index("\n# TLS:")]  # TLS is the last part, and the credentials provide it
     lines = [
         line
         for line in text.replace('"kitchen" ', f'"{found.user}" ', 1).splitlines(keepends=True)
@@ -38,7 +37,8 @@ def example(text: str, path: Path) -> str:
 
 
 def settings_of(found: Credentials) -> dict[str, Any]:
-    """Without the certificate: ca_file is its name for people."""
+    """The settings that the credentials provide, without the certificate: the value of ca_file is
+    only for people to read."""
     return {
         "device_id": found.user,
         "broker_host": found.host,
@@ -54,8 +54,9 @@ def settings_of(found: Credentials) -> dict[str, Any]:
 def merged(
     given: dict[str, Any], path: Path | None, name: str
 ) -> tuple[dict[str, Any], bytes | None]:
-    """The settings with the broker's part, and the authority's certificate. path: of the
-    credentials; None: there are none. name: of the settings, for messages. Raises ToolError."""
+    """Return the settings with the broker's part, and the authority's certificate. path: that of
+    the credentials; None: there are none, and the settings stay as they are. name: that of the
+    settings, for messages. Raises ToolError."""
     if path is None:
         return given, None
     device = given.get("device_id")
@@ -64,7 +65,7 @@ def merged(
 
 
 def with_credentials(given: dict[str, Any], found: Credentials, name: str) -> dict[str, Any]:
-    """The settings with the broker's part. name: of the settings, for messages. Raises
+    """Return the settings with the broker's part. name: that of the settings, for messages. Raises
     ToolError."""
     device = given.get("device_id")
     clash = [key for key in KEYS if key in given]

@@ -1,6 +1,7 @@
-"""Certificates and keys as boards take them: one each, DER, no password. PEM and DER are read.
+"""Reads certificates and keys in PEM or DER, and converts them to what boards accept: DER, one per
+file, without a password.
 
-Reasons come as ValueError: what is wrong, then what to do. They never hold what was in the file.
+Faults are raised as ValueError: what is wrong, then what to do. The text never quotes the file.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _PEM_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 
 def certificate(data: bytes) -> x509.Certificate:
-    """Raises ValueError."""
+    """Read one certificate that has not expired. Raises ValueError."""
     try:
         if data.lstrip().startswith(_PEM) or _PEM_CERTIFICATE in data:
             found = _from_pem(data)
@@ -46,7 +47,7 @@ def _from_pem(data: bytes) -> x509.Certificate:
 
 
 def private_key(data: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
-    """Raises ValueError."""
+    """Read an RSA or EC key without a password. Raises ValueError."""
     is_pem = _PEM in data
     load = serialization.load_pem_private_key if is_pem else serialization.load_der_private_key
     try:
@@ -56,7 +57,7 @@ def private_key(data: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
             "which is encrypted, and a board has nobody to ask; decrypt it: openssl pkey -in FILE "
             "-out PLAIN"
         ) from None
-    except Exception:  # ValueError, and the library's own for algorithms it does not know
+    except Exception:  # ValueError, or the library's own for an unknown algorithm
         if is_pem and b"PRIVATE KEY-----" not in data:
             raise ValueError("which holds no private key; give the key") from None
         raise ValueError(

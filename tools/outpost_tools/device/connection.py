@@ -1,5 +1,5 @@
-"""A board whose program is stopped, by its console: run a script on it, write a file to it; lines
-of text come back."""
+"""A board whose program is stopped: runs scripts on it through its console, returns the lines that
+they print as text, and writes files to it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Take = Callable[[str], None]
 
 
 class Board:
-    """Raises ToolError for what the board refuses, OSError where the connection ends: see
-    connected()."""
+    """Raises ToolError if the board refuses, OSError if the connection ends; connected() turns
+    OSError into ToolError."""
 
     def __init__(self, inner: console.Console, port: str) -> None:
         self._inner, self.port, self.answer_s = inner, port, inner.answer_s
@@ -25,10 +25,10 @@ class Board:
         return self._inner
 
     def run(self, script: str, take: Take = lambda line: None, answer_s: float = 0.0) -> list[str]:
-        """The lines that the script prints; `take` sees each as it comes. Each allows the board
-        time for the next.
+        """Run a script and return the lines that it prints; `take` gets each line as it arrives.
+        After each line, the wait for the next one starts again.
 
-        answer_s: how long to wait for a line; 0: as for any answer.
+        answer_s: how long to wait for a line; 0: as long as for any answer.
         """
         lines: list[str] = []
 
@@ -43,18 +43,19 @@ class Board:
     def renew(self) -> None:
         """Soft reset: a fresh interpreter with an empty heap, in which the program does not run.
 
-        What needs the heap as the program finds it comes after one: TLS takes 17 KB in one piece,
-        which the scripts of a session may have broken up.
+        A script that needs the heap as the program finds it must run after this: TLS takes 17 KB in
+        one piece, and earlier scripts may have fragmented the heap.
         """
         self._inner.stop_program()
 
     def write(self, path: str, data: bytes, show: Show = lambda count: None) -> None:
-        """Not atomic. show: called with the bytes that went over since the last call."""
+        """Write a file; not atomic. show: called with the number of bytes sent since the last
+        call."""
         self._inner.write(path, data, show)
 
 
 @contextlib.contextmanager
 def connected(port: str, answer_s: float = ANSWER_S) -> Iterator[Board]:
-    """The board at the port, its program stopped, and restarted at the end. Raises ToolError."""
+    """Stop the program of the board at the port, and restart it at the end. Raises ToolError."""
     with console.connected(port, answer_s) as inner:
         yield Board(inner, port)

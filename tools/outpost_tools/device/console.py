@@ -1,9 +1,9 @@
-"""A board's console on a serial port, its program stopped: run a script, write a file; at the end
-the program restarts.
+"""The console of a board on a serial port: stops the board's program, runs scripts, writes files,
+and restarts the program at the end.
 
-The only module that knows mpremote, whose library interface is not stable (hence the exact pin).
-Every wait is limited: mpremote alone waits indefinitely for a board that is silent, or that never
-stops talking. Faults come as ToolError: one line, with the port.
+This is the only module that knows mpremote, whose library interface is not stable (hence the exact
+pin). Every wait is limited, because mpremote by itself waits indefinitely for a board that is
+silent or never stops printing. Faults are raised as ToolError: one line that names the port.
 """
 
 from __future__ import annotations
@@ -24,22 +24,21 @@ from outpost_tools.common.visible import visible
 if TYPE_CHECKING:
     from mpremote.transport_serial import SerialTransport
 
-ANSWER_S = 10.0  # a board answers within 0.1 s; one that has just started, after its boot.py
+ANSWER_S = 10.0  # a board answers within 0.1 s, or after boot.py if it has just started
 _ENTER_TRIES = 4
 _ENTER_PAUSE_S = 0.5
 _KNOCK_S = 0.5
 _OPEN_PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 _RESTART_S = 3.0
 _DRAIN_BYTES = 4096
-_CHUNK_BYTES = (
-    1024  # a write of that size is 4 KB of source at most, which every board has room for
-)
+_CHUNK_BYTES = 1024  # such a write is at most 4 KB of source, for which every board has room
 _EOT = b"\x04"
 _PROMPT = b">>> "
 
 
 def check_port(port: str) -> None:
-    """mpremote reports all of these as 'failed to access'."""
+    """Raise ToolError if the port cannot be used, with the cause: mpremote reports every cause as
+    'failed to access'."""
     if os.name != "posix":
         return
     try:
@@ -59,7 +58,7 @@ def check_port(port: str) -> None:
 
 
 def printable(text: bytes) -> str:
-    """What comes from the board may be anything, and would play with the terminal."""
+    """Make text from a board safe to print: it may contain control characters for the terminal."""
     return visible(text.strip())
 
 
@@ -83,7 +82,8 @@ def _explained(port: str, answer_s: float) -> Iterator[None]:
 
 
 def _opened(port: str, answer_s: float) -> SerialTransport:
-    """Not refused at once: ModemManager, say, has a look at each board that is plugged in."""
+    """Open the port, with several tries: another program, such as ModemManager, may look at each
+    board that is plugged in and hold the port for a moment. Raises ToolError."""
     from mpremote.transport import TransportError
     from mpremote.transport_serial import SerialTransport
 
@@ -98,7 +98,7 @@ def _opened(port: str, answer_s: float) -> SerialTransport:
 
 @contextlib.contextmanager
 def connected(port: str, answer_s: float = ANSWER_S) -> Iterator[Console]:
-    """The board at the port, its program stopped. Raises ToolError."""
+    """Stop the program of the board at the port, and restart it at the end. Raises ToolError."""
     check_port(port)
     with _explained(port, answer_s):
         console = Console(_opened(port, answer_s), answer_s)
@@ -110,12 +110,13 @@ def connected(port: str, answer_s: float = ANSWER_S) -> Iterator[Console]:
 
 
 class Limited:
-    """The serial port as mpremote sees it, with a time at which every call ends in TimeoutError."""
+    """The serial port as mpremote sees it. Once its time is over, every call raises
+    TimeoutError."""
 
     def __init__(self, port) -> None:
         self.port = port
         self.until = self.allowed_s = 0.0
-        self.unread = b""  # read too far: the next to be read
+        self.unread = b""  # bytes that were read too early; read() returns them first
 
     def allow(self, seconds: float) -> None:
         self.allowed_s = seconds
@@ -144,7 +145,7 @@ class Limited:
 class Console:
     """A board whose program is stopped.
 
-    Times in seconds. Raises TimeoutError, OSError and mpremote's TransportError.
+    Times are in seconds. Raises TimeoutError, OSError and mpremote's TransportError.
     """
 
     def __init__(self, transport, answer_s: float) -> None:
@@ -154,10 +155,11 @@ class Console:
         self._limited = transport.serial = Limited(self._port)
 
     def stop_program(self) -> None:
-        """Ctrl-C and a soft reset: boot.py runs, main.py does not.
+        """Send Ctrl-C and a soft reset: boot.py runs, main.py does not.
 
-        Interrupted, it gets there all the same: from there alone leave() can restart the program,
-        and a board at its prompt does nothing, until somebody notices.
+        If the user interrupts this, it is done once more before the interrupt is passed on: leave()
+        can restart the program only from this state, and a board at its prompt does nothing until
+        somebody notices.
         """
         from mpremote.transport import TransportError
 
@@ -179,7 +181,7 @@ class Console:
             try:
                 with contextlib.redirect_stdout(
                     io.StringIO()
-                ):  # it prints what it did not understand
+                ):  # mpremote prints what it did not understand
                     self._transport.enter_raw_repl(timeout_overall=self.answer_s)
                 return
             except TransportError:  # a board that is just starting swallows the first keys
@@ -188,10 +190,11 @@ class Console:
                 time.sleep(_ENTER_PAUSE_S)
 
     def _knock(self) -> None:
-        """Ctrl-C ends a program, Ctrl-B the raw REPL; the prompt answers. Raises TimeoutError.
+        """Send Ctrl-C, which ends a program, and Ctrl-B, which leaves the raw REPL, until the
+        prompt appears. Raises TimeoutError.
 
-        A board that is just starting swallows keys, and mpremote would wait for their answer until
-        the end.
+        A board that is just starting swallows keys, and mpremote would wait for an answer to them
+        until its time is over.
         """
         until = time.monotonic() + self.answer_s
         timeout, self._port.timeout = self._port.timeout, _KNOCK_S
@@ -216,10 +219,10 @@ class Console:
         take: Callable[[bytes], bool] = lambda line: False,
         answer_s: float = 0.0,
     ) -> list[bytes]:
-        """The lines printed that `take` did not want. A line that it takes allows the board time
-        for the next one.
+        """Run a script and return the printed lines that `take` did not accept. After a line that
+        it accepts, the wait for the next line starts again.
 
-        answer_s: how long to wait for a line; 0: as for any answer.
+        answer_s: how long to wait for a line; 0: as long as for any answer.
         """
         answer_s = answer_s or self.answer_s
         self._limited.allow(self.answer_s)
@@ -241,9 +244,9 @@ class Console:
     def write(
         self, path: str, data: bytes, show: Callable[[int], None] = lambda count: None
     ) -> None:
-        """As mpremote's `cp` does: not atomic.
+        """Write a file as mpremote's `cp` does, which is not atomic.
 
-        show: called with the bytes that went over since the last call.
+        show: called with the number of bytes sent since the last call.
         """
         from mpremote.transport import TransportExecError
 
@@ -264,7 +267,7 @@ class Console:
                 f"{self._port.port}: the board cannot write {path}: {printable(said[0].encode())}"
             ) from None
         except OSError as error:
-            if error.strerror == path:  # so mpremote reports what the board's filesystem said
+            if error.strerror == path:  # how mpremote reports an error of the board's filesystem
                 raise ToolError(
                     f"{self._port.port}: the board cannot write {path}: "
                     f"{os.strerror(error.errno or 0)}"
@@ -275,8 +278,8 @@ class Console:
         return self._limited.read(max(1, min(self._limited.inWaiting(), _DRAIN_BYTES)))
 
     def _end(self, rest: bytes) -> None:
-        """What follows the output: a traceback or nothing, EOT, and the prompt for the next
-        script."""
+        """Read what follows the output: a traceback or nothing, EOT, and the prompt for the next
+        script. Raises ToolError with the last line of a traceback."""
         while _EOT not in rest:
             rest += self._some()
         complaint, _, self._limited.unread = rest.partition(_EOT)
@@ -287,13 +290,13 @@ class Console:
             )
 
     def leave(self) -> None:
-        """Restart the board's program, as far as the board still listens."""
+        """Restart the board's program, if the board still responds, and close the port."""
         try:
             if self._transport.in_raw_repl:
                 self._restart()
         finally:
             self._transport.serial = self._port
-            # mpremote's own does not get as far where the port has no control lines
+            # mpremote's own close() fails before this if the port has no control lines
             self._port.close()
 
     def _restart(self) -> None:
@@ -302,7 +305,7 @@ class Console:
         try:
             self._port.timeout = self._port.write_timeout = _RESTART_S
             self._limited.write(b"\r\x03\r\x02")  # end a script that still runs; friendly REPL
-            self._limited.write(_EOT)  # there: soft reset
+            self._limited.write(_EOT)  # in the friendly REPL: soft reset
             while b"soft reboot" not in answer:
                 answer = answer[-20:] + self._limited.read(1)
         except OSError:

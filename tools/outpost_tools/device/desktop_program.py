@@ -1,6 +1,6 @@
-"""Runs a user's program with the current folder as a board: boards/UNIX.
+"""Runs a user's program on this machine, with the current folder as the board: boards/UNIX.
 
-The law. What the folder holds belongs to the user: a settings.json that is there stays as it is.
+The contents of the folder belong to the user: an existing settings.json is not changed.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 from outpost_tools.common import children, files, interpreters, source_tree
 from outpost_tools.common.errors import ToolError
 
-ASLEEP = 75  # board.sleep() of boards/UNIX ends the process with it
+ASLEEP = 75  # exit status of a process that board.sleep() of boards/UNIX ends
 _NAME = "kitchen"
 
 
 def check(program: Path) -> None:
-    """Raises ToolError."""
+    """Check that the program exists. Raises ToolError."""
     if not program.is_file():
         raise ToolError(f"{program}: no such file; which program?")
 
 
 def write_settings(path: Path, host: str, port: int) -> None:
-    """Raises ToolError if there are others."""
+    """Write settings for this broker. Raises ToolError if there are others already."""
     wanted = {"device_id": _NAME, "broker_host": host, "broker_port": port}
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -39,7 +39,7 @@ def write_settings(path: Path, host: str, port: int) -> None:
 
 
 def _names(path: Path, wanted: dict) -> bool:
-    """Whether it names that broker already."""
+    """Whether the existing settings have these values already."""
     try:
         found = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
@@ -48,7 +48,7 @@ def _names(path: Path, wanted: dict) -> bool:
 
 
 def interpreter(python: str) -> list[str]:
-    """c: this one; m: MicroPython. Raises ToolError."""
+    """python: "c" for this interpreter, "m" for MicroPython. Raises ToolError."""
     if python == "c":
         return [sys.executable]
     found = interpreters.find_micropython("i386") or interpreters.find_micropython("amd64")
@@ -58,7 +58,8 @@ def interpreter(python: str) -> list[str]:
 
 
 def run(program: Path, command: list[str]) -> int:
-    """Starts it, and again after each sleep. Returns its exit status. Raises ToolError."""
+    """Start the program, and start it again after each sleep. Returns its exit status. Raises
+    ToolError."""
     if not Path("settings.json").exists():
         raise ToolError(
             "settings.json: not in this folder; --broker HOST:PORT writes one, for a board "
@@ -67,11 +68,12 @@ def run(program: Path, command: list[str]) -> int:
     environment = source_tree.firmware_environment(source_tree.repository())
     while (status := _once([*command, files.operand(program)], environment)) == ASLEEP:
         print("outpost: the board has slept; the program starts again", file=sys.stderr)
-    return status if status >= 0 else 128 - status  # as a shell says that a signal ended it
+    return status if status >= 0 else 128 - status  # ended by a signal: report it as a shell does
 
 
 def _once(command: list[str], environment: dict[str, str]) -> int:
-    """The program keeps the terminal; it ends with this process, however that ends."""
+    """Run the program once. It keeps the terminal, and ends with this process, however that
+    ends."""
     return subprocess.run(
         command, env=environment, check=False, preexec_fn=children.die_with_parent
     ).returncode

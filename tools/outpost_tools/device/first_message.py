@@ -1,8 +1,10 @@
-"""Does the first message of a board come through to whoever frees its flash?
+"""Checks that the first message of a board gets through to the collector or the broker, whichever
+lets the board release it.
 
-The ready program runs under the tool's eyes, as in live_run.py: main.py's own build(), one reading,
-a number of the board's own stream. In collector mode it waits for the collector's confirmation, in
-broker mode for the broker's acknowledgement. What is stored stays, whatever comes of it.
+The station runs under observation, as in live_run.py: build() of main.py builds it, it takes one
+reading, and the message is numbered in the board's own stream. In collector mode the check waits
+for the collector's confirmation, in broker mode for the broker's acknowledgement. A stored message
+is not lost if the check fails.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.device import selftest
 from outpost_tools.device.connection import Board
 
-# Confirmations that came on this connection: the first one may be what the broker has retained from
-# a collector that is gone.
+# One confirmation on this connection proves nothing by itself: it may be what the broker retained
+# from a collector that is gone. So the script waits for a second one, or for the release.
 _SCRIPT = """
 import main
 
@@ -69,13 +71,14 @@ def guarded(limit_ms):
         main.board.release_watchdog()
 """
 _ANSWER = re.compile(r"D( -?\d+){10}")
-_MESSAGES_A_BLOCK = 16  # of a station's message with three readings: 248 bytes each
-_SAMPLES_A_BLOCK = 500  # of a series, of three readings: 60 a record
+_MESSAGES_A_BLOCK = 16  # messages with three readings, of 248 bytes each
+_SAMPLES_A_BLOCK = 500  # samples in series with three readings, 60 per record
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """status: of the measurement. seq: the number of the message, -1: no sensor had a reading."""
+    """status: that of the measurement. seq: the number of the message; -1 if no sensor had a
+    reading."""
 
     is_done: bool
     is_collector: bool
@@ -90,7 +93,7 @@ class Found:
 
 
 def check(board: Board, limit_s: float) -> tuple[bool, str]:
-    """Whether it came through, and what to report. Raises ToolError."""
+    """Return whether the message got through, and what to report. Raises ToolError."""
     since, errors = time.monotonic(), list[int]()
 
     def take(line: str) -> None:
@@ -140,7 +143,7 @@ def told(
 
 
 def _full(found: Found) -> str:
-    """Until the outbox is full, about."""
+    """The approximate time until the outbox is full."""
     a_block = _SAMPLES_A_BLOCK if found.has_series else _MESSAGES_A_BLOCK
     left = max(found.blocks * a_block - found.held, 0)
     hours = left * found.interval_ms / 3_600_000

@@ -1,4 +1,4 @@
-"""The course of `outpost flash` and `outpost provision`: look, plan, carry out, let the board test
+"""The steps of `outpost flash` and `outpost provision`: look, plan, carry out, let the board test
 itself, report."""
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _MOST_DRIVER = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """replace: put the user's files aside that are in the way. limit_s of each answer; link_s: of
-    the link's test, 0 = none. programs: the user's own, which find what they import on the board.
-    asked: what becomes of held messages."""
+    """replace: put aside the user's files that are in the way. answer_s: limit of each answer.
+    link_s: limit of the link's test; 0: no test. programs: the user's own; what they import is
+    copied, too. asked: what becomes of held messages."""
 
     root: Path
     kind: Kind
@@ -60,8 +60,8 @@ class Job:
 
 @dataclass
 class Report:
-    """rows: what, result. faults: those of a self-test that failed; the files are on the board in
-    any case."""
+    """rows: (what, result). faults: the rows of self-tests that failed; the files are on the board
+    in any case."""
 
     rows: list[tuple[str, str]] = field(default_factory=list)
     faults: list[tuple[str, str]] = field(default_factory=list)
@@ -77,7 +77,8 @@ class Report:
 
 
 def flash(job: Job) -> Report:
-    """Raises ToolError; what is installed then still is, or the same again mends it."""
+    """Install or update. Raises ToolError; the old installation is then intact, or the same command
+    again completes the new one."""
     report = Report()
     with _connected(job) as board:
         facts = kinds.ask(board)
@@ -93,7 +94,7 @@ def flash(job: Job) -> Report:
         found = _look(board, firmware, job.settings)
         job = _settle_held(report, job, board, found)
         final = job.settings.full if job.settings else settings
-        if _is_there(needed.SERIES, found):  # its outbox may hold some
+        if _is_there(needed.SERIES, found):  # its outbox may hold series
             final = final | {"series": True}
         if final != settings:
             firmware = payload.build(job.root, job.kind, facts.architecture, final, programs)
@@ -107,7 +108,7 @@ def flash(job: Job) -> Report:
 
 
 def provision(job: Job) -> Report:
-    """Settings alone. Raises ToolError."""
+    """Write only settings, and the files that they need. Raises ToolError."""
     report = Report()
     settings = _needed(job.settings)
     with _connected(job) as board:
@@ -164,7 +165,8 @@ def _look(
 
 
 def _settle_held(report: Report, job: Job, board: Board, found: inventory.Inventory) -> Job:
-    """The job, with the settings that it then has. Raises ToolError."""
+    """Settle what becomes of held messages. Returns the job with the settings that it then has.
+    Raises ToolError."""
     has_outbox = found.is_pinned or not job.kind.pins
     if not job.settings or not has_outbox or plan.SETTINGS not in found.hashes:
         return job
@@ -180,7 +182,7 @@ def _plan_firmware(
     job: Job, board: Board, firmware: dict[str, bytes], found: inventory.Inventory
 ) -> plan.Plan:
     wanted = firmware | (job.settings.files if job.settings else {})
-    # without settings drivers stay; an update under way would move its own files over these
+    # without settings, drivers stay; an update in progress would move its own files over these
     stale_in = (inventory.UPDATE, inventory.PACKAGE, *inventory.SHARED[:-1])
     if job.settings:
         stale_in = (inventory.UPDATE, *inventory.ROOMS, inventory.SECRETS)
@@ -196,18 +198,19 @@ def _plan_firmware(
 def _drivers(
     job: Job, board: Board, architecture: str, found: inventory.Inventory
 ) -> dict[str, bytes]:
-    """Of the sensors that the settings name; without new settings ours of those on the board."""
+    """The drivers of the sensors in the settings; without new settings, our drivers of the sensors
+    on the board."""
     if job.settings:
         return sensor_drivers.files(job.settings.drivers, architecture)
     drivers = sensor_drivers.on_board(_on_board(board).get("sensors"), None)
-    own = f"{inventory.DRIVERS}/{{}}.py"  # a file of the user's, which comes first
+    own = f"{inventory.DRIVERS}/{{}}.py"  # a file of the user's, which takes precedence
     drivers = {name: drivers[name] for name in drivers if own.format(name) not in found.hashes}
     return sensor_drivers.files(drivers, architecture)
 
 
 def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
-    """Of a board that has them in its filesystem, and that has settings: without, it does not
-    start."""
+    """The blocks of the outbox that are still to be pinned. 0 if they are pinned, if this kind pins
+    none, or without settings, because the board then does not start."""
     if found.is_pinned or not job.kind.pins:
         return 0
     if job.settings:
@@ -216,18 +219,20 @@ def _blocks_to_pin(job: Job, board: Board, found: inventory.Inventory) -> int:
 
 
 def _on_board(board: Board) -> dict[str, Any]:
-    """The settings that the board has; empty: none, or bad ones, which it says later."""
+    """The settings on the board; {} if it has none, or invalid ones, which the board reports
+    later."""
     old = held.on_board(board)
     return old.full if old else {}
 
 
 def _settings(job: Job, board: Board) -> dict[str, Any]:
-    """Those that the board will have; the defaults where there are none yet."""
+    """The settings that the board will have; the defaults if there are none yet."""
     return job.settings.full if job.settings else _on_board(board) or needed.defaults()
 
 
 def _programs(job: Job, board: Board, settings: dict[str, Any]) -> list[str]:
-    """Sources whose imports the board needs, besides its own program. Raises ToolError."""
+    """The sources, besides the board's own program, whose imports the board needs. Raises
+    ToolError."""
     found = [_text(path) for path in job.programs]
     if job.settings:
         return found + [driver.source for driver in job.settings.drivers.values()]
@@ -247,7 +252,7 @@ def _is_python(source: str) -> bool:
 
 
 def _text(path: Path) -> str:
-    """A program of the user's. Raises ToolError."""
+    """The text of a user's program. Raises ToolError."""
     try:
         source = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -258,7 +263,7 @@ def _text(path: Path) -> str:
 
 
 def _is_there(module: str, found: inventory.Inventory) -> bool:
-    """As source or compiled."""
+    """Whether the module is on the board, as source or compiled."""
     path = f"/{module.replace('.', '/')}"
     return any(f"{path}{ending}" in found.hashes for ending in (".py", ".mpy"))
 
@@ -266,9 +271,10 @@ def _is_there(module: str, found: inventory.Inventory) -> bool:
 def _missing(
     job: Job, settings: Settings, architecture: str, found: inventory.Inventory, record: str
 ) -> dict[str, bytes]:
-    """The modules that the settings need and the program's files lack.
+    """The modules that the settings need and the files on the board lack.
 
-    record: as it is on the board. Raises ToolError for a firmware of another version.
+    record: its text on the board. Raises ToolError if modules are lacking and the firmware there is
+    of another version.
     """
     if not _is_there("station.station", found):
         return {}
@@ -289,13 +295,13 @@ def _missing(
 
 
 def _place(path: str) -> tuple[str, str]:
-    """The package and the module, which has one name in all rooms, as source or compiled."""
+    """Return (package, module): the same in all rooms, and for source and compiled file."""
     parts = path.strip("/").split("/")
     return parts[0], parts[-1].partition(".")[0]
 
 
 def _tell(report: Report, job: Job, todo: plan.Plan) -> None:
-    """What is about to be done, or would be."""
+    """Report what is about to be done, or would be done."""
     code = [path for path in todo.renames if not _is_settings(path) and path != plan.RECORD]
     same = [path for path in todo.unchanged if not _is_settings(path)]
     size = sum(len(todo.copy.get(path, b"")) for path in code)
@@ -384,7 +390,7 @@ def _test_first_message(report: Report, job: Job, board: Board) -> None:
 
 
 def _read_sensors(report: Report, job: Job, board: Board) -> bool:
-    """False: the board hangs in one of them."""
+    """Read each sensor once. Returns False if the board hangs in one of them."""
     job.progress.note("self-test: each sensor is read once")
     try:
         found = sensor_check.run(board)

@@ -1,8 +1,8 @@
-"""The firmware with all modules of the library in one folder, as it was before the library had
-rooms: the updater of a board from that time takes no folder inside /outpost.
+"""The firmware with all modules of the library in one folder, as before the library had rooms: the
+updater of a board from that time accepts no folder inside /outpost.
 
-A module has one name in all rooms (test_layers.py), so leaving the room out of paths and imports is
-all that there is to do. Line numbers stay.
+The name of a module is unique across all rooms (test_layers.py), so it is enough to leave the room
+out of paths and imports. Line numbers stay the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ _IN_ROOM = re.compile(rf"{PACKAGE}/(\w+)/(\w+\.py)")
 
 
 def of(texts: Mapping[str, str]) -> dict[str, str]:
-    """texts: {path on the board: source}, the whole library among them."""
+    """Return the texts in this layout. texts: {path on the board: source}, including the whole
+    library."""
     found = [_IN_ROOM.fullmatch(path) for path in texts]
     rooms = {match[1] for match in found if match}
     if not rooms:

@@ -1,9 +1,10 @@
-"""Follow a board's messages at the broker, or all boards': a line for each, and what is wrong when
-none comes: no way in, no right, no message.
+"""Follows the messages of one board or of all boards at the broker. Prints a line for each message,
+and what may be wrong if none arrives: the broker refuses the user, the user may not read, or the
+board does not send.
 
-An ACL file grants a subscription and delivers nothing, and MQTT 3.1.1 has no word for that. So the
-confirmations are followed too: when the collector confirms ever more of a board, and none of it
-comes here, it is kept from us.
+A broker with an ACL file may accept a subscription and yet deliver nothing, and MQTT 3.1.1 cannot
+report that. So the confirmations are followed, too: if the collector confirms messages of a board
+and none of them arrives here, the broker withholds them from us.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from outpost_tools.device.watching import ended, say
 
 _POLL_S = 0.2
 _LIMITS = Limits(messages=100, seconds=0.2, bytes=1 << 20)
-# A confirmation so soon after SUBSCRIBE may be of messages from before it.
+# A confirmation this soon after SUBSCRIBE may be for messages from before it.
 _SETTLED_S = 5.0
 _ADVICE = (
     "A board's user reads its own confirmations alone: use a monitor's credentials, `outpost "
@@ -40,9 +41,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where to look, as whom. device: "+" for all. login: user and password. version: of MQTT; a
-    board that speaks 5.0 may do so because its broker takes nothing else. report_s: between two
-    reports of the board; 0: not known."""
+    """Where to look, and as which user. device: "+" for all. login: user and password. version:
+    that of MQTT; a board may speak 5.0 because its broker accepts nothing else. report_s: seconds
+    between two reports of the board; 0: not known."""
 
     address: tuple[str, int]
     prefix: str
@@ -60,25 +61,25 @@ class Source:
 
 
 def of_settings(settings: dict[str, Any], folder: Path) -> Source:
-    """settings: of the board, checked; folder: of its certificates. Raises ToolError."""
+    """settings: those of the board, checked. folder: that of its certificates. Raises ToolError."""
     address = settings["broker_host"], settings["broker_port"]
     login = (settings["user"], settings["password"] or None) if settings["user"] else None
     tls = tls_context(settings, folder) if settings["tls"] else None
-    # not the board's own client identifier: that would throw it off
+    # not the board's own client identifier: the broker would disconnect the board
     where = address, settings["topic_prefix"], settings["device_id"]
     how = version_of(settings), causes.SETTINGS, report_s(settings)
     return Source(*where, "", login, tls, *how)
 
 
 def report_s(settings: dict[str, Any]) -> float:
-    """As the board will announce it (firmware/station/about.py)."""
+    """Seconds between two reports, as the board announces them (firmware/station/about.py)."""
     every_s = settings["interval_ms"] * settings["connect_every"] / 1000
     is_series = settings["series"] and not settings["deep_sleep"]
     return max(every_s, settings["series_age_s"]) if is_series else every_s
 
 
 def version_of(settings: dict[str, Any]) -> int:
-    """The board's, in paho's numbers: its broker may take no other."""
+    """The board's MQTT version as paho's number: its broker may accept no other."""
     return {3: mqtt.MQTTv31, 4: mqtt.MQTTv311, 5: mqtt.MQTTv5}[settings["level"]]
 
 
@@ -88,8 +89,8 @@ def of_credentials(found: Credentials, device: str | None) -> Source:
 
 
 def follow(source: Source, until: float | None, tell: Say = say) -> None:
-    """Raises ToolError when the broker does not answer at first, or does not let us read, or when
-    the time is over before it has answered."""
+    """Follow until the time is over. Raises ToolError if the first connection fails, if the broker
+    refuses the user or the subscription, or if it has not answered when the time is over."""
     follower = Follower(source, tell)
     print("connecting to {}:{}".format(*source.address), file=sys.stderr, flush=True)
     while not ended(until) and not follower.fault:
@@ -103,7 +104,7 @@ def follow(source: Source, until: float | None, tell: Say = say) -> None:
 
 
 class Follower(MessageConnection[None]):
-    """fault: why there is no going on; "" while there is."""
+    """fault: why following cannot continue; "" while it can."""
 
     keeps_session = False
     keep_alive_s = refusals.SHORT_KEEP_ALIVE_S
@@ -125,11 +126,11 @@ class Follower(MessageConnection[None]):
         self._where = "{}:{}".format(*source.address)
         self._data_id: int | None = None  # packet identifier of its SUBSCRIBE
         self._since = self._last_at = time.monotonic()
-        self._seen: set[str] = set()  # devices with a message; or of which was said that none comes
+        self._seen: set[str] = set()  # devices with a message, or reported as having none
 
     @property
     def was_connected(self) -> bool:
-        """True after the first CONNACK that let us in."""
+        """Whether the broker has accepted us at least once."""
         return self._connection > 0
 
     def look(self) -> None:
@@ -185,7 +186,7 @@ class Follower(MessageConnection[None]):
             self._on_unseen(device)
 
     def _on_unseen(self, device: str) -> None:
-        """A confirmation of what did not come here."""
+        """Report a confirmation of messages that did not arrive here."""
         if time.monotonic() - self._since < _SETTLED_S:
             return
         self._seen.add(device)
@@ -196,7 +197,8 @@ class Follower(MessageConnection[None]):
 
 
 def tls_context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
-    """Looks for the name that the settings give, as the board does. Raises ToolError."""
+    """A context that expects the server's name in the settings, as the board does. Raises
+    ToolError."""
     from outpost_tools.device import certificates
 
     ca = certificates.certificate((folder / settings["ca_file"]).read_bytes())
@@ -215,7 +217,7 @@ def tls_context(settings: dict[str, Any], folder: Path) -> ssl.SSLContext:
 
 
 def tell_message(found: Any, tell: Say, device: str = "") -> None:
-    """device: named, where there are several."""
+    """Print a line for a message. device: its name, if several boards are followed; else ""."""
     try:
         one = message.decode(found.topic, found.payload, retained=found.retain)
     except message.Malformed as error:
@@ -233,7 +235,7 @@ def tell_message(found: Any, tell: Say, device: str = "") -> None:
 
 
 def _unheard(readings: list[message.Reading]) -> str:
-    """What a board says that waits for a collector."""
+    """The advice for a board that waits for a collector; "" if it does not."""
     hours = max((one.value for one in readings if one.name == "unheard"), default=0)
     if hours < 1:
         return ""

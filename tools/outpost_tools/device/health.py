@@ -1,9 +1,9 @@
-"""`outpost selftest`: the checks of a board one after the other, each with pass, fail or skip and
-its figures.
+"""`outpost selftest`: runs the checks of a board one after the other. Each yields pass, fail or
+skip, and its figures.
 
-A check that fails does not stop the others. Nothing that comes from the board as free text goes
-into a result before scrub() has taken the settings' values out of it: the report is made to be
-shown to strangers.
+A check that fails does not stop the others. Free text from the board goes into a result only after
+scrub() has removed the values of the settings, because the report is meant to be shown to
+strangers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from outpost_tools.device.console import printable
 from outpost_tools.device.kinds import Kind
 
 PASS, FAIL, SKIP = "pass", "fail", "skip"
-# Not all secret, but all somebody's own: none belongs in a public report.
+# Not all of them are secret, but all are private: none belongs in a public report.
 PRIVATE_KEYS = (
     "wifi_password", "password", "user", "wifi_ssid", "broker_host", "server_name", "ntp_host",
     "device_id", "topic_prefix", "ca_file", "client_cert_file", "client_key_file",
@@ -45,7 +45,7 @@ micropython.mem_info()
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """messages: spread over `seconds`. link_s: how long the link may take, 0 = without it."""
+    """messages: how many, spread over `seconds`. link_s: how long the link may take; 0: no link."""
 
     kind: Kind
     port: str
@@ -68,11 +68,11 @@ Scrub = Callable[[str], str]
 
 
 def examine(job: Job, sign: Sign = lambda: None) -> Iterator[Check]:
-    """One check at a time, as it is done. Raises ToolError: not a board, not of this kind, or
-    without Outpost.
+    """Yield each check as it is done. Raises ToolError if this is not a board, not one of this
+    kind, or one without Outpost.
 
-    A connection that ends later is a check that failed: what was found up to there is worth its
-    report.
+    If the connection ends later, that is a failed check, so that the results up to then are
+    reported.
     """
     scrub = None
     try:
@@ -105,12 +105,12 @@ def _guarded(name: str, scrub: Scrub, part: Callable[[], Check]) -> Check:
         return Check(name, FAIL, scrub(str(error)))
 
 
-# --- What nobody else is to read ---
+# --- What nobody else may read ---
 
 
 def _scrubber(board: Board) -> Scrub:
-    """By the board's own settings; nothing is shown where they cannot be read, for want of knowing
-    what to hide."""
+    """Scrub by the board's own settings. If they cannot be read, show no text, because we do not
+    know what to hide."""
     text = install.read_text(board, plan.SETTINGS, _MOST_SETTINGS)
     try:
         return scrubber(json.loads(text) if text else {})
@@ -119,8 +119,8 @@ def _scrubber(board: Board) -> Scrub:
 
 
 def scrubber(settings: dict[str, Any]) -> Scrub:
-    """Puts <key> in the place of each value of a private key, the longest first: one may be part of
-    another."""
+    """Return a function that replaces each value of a private key by <key>, the longest value
+    first, because it may contain another."""
     known: dict[str, str] = {}
     networks = [one for one in settings.get("wifi_networks") or () if isinstance(one, dict)]
     values = [(key, settings.get(key)) for key in PRIVATE_KEYS]
@@ -204,7 +204,7 @@ def _outbox(board: Board, scrub: Scrub) -> Check:
 
 
 def _sensors(board: Board, scrub: Scrub) -> Check:
-    """Each, read once."""
+    """Read each sensor once."""
     found = sensor_check.run(board)
     if not found:
         return Check("sensors", SKIP, "the board did not open")
@@ -236,7 +236,7 @@ def _live(board: Board, job: Job, scrub: Scrub, has_link: bool, sign: Sign) -> I
 
 
 def judge(found: live_run.Run, job: Job, has_link: bool) -> Iterator[Check]:
-    """The checks of a run that came to its end."""
+    """The checks of a run that was completed."""
     yield _messages(found, job, has_link)
     yield _flash(found)
     yield _loop(found)
@@ -277,7 +277,8 @@ def _flash(found: live_run.Run) -> Check:
 
 
 def _loop(found: live_run.Run) -> Check:
-    """A question for the time or a ping may fall into one of the windows, not into each."""
+    """The lowest figure counts: a time request or a ping may fall into one of the windows, but not
+    into all."""
     text = (
         f"bytes of heap left by 100 turns, {len(found.heap)} times: "
         f"{', '.join(map(str, found.heap))}"
@@ -303,7 +304,7 @@ def _watchdog(found: live_run.Run) -> Check:
 
 
 def _wake(board: Board, job: Job, has_link: bool) -> Check:
-    """What each step from the import to the acknowledgement takes."""
+    """Measure what each step from the import to the acknowledgement takes."""
     if not has_link:
         return Check("wake", SKIP, "no link")
     found = wake_ledger.run(board, job.link_s)

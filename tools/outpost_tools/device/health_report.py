@@ -1,5 +1,5 @@
-"""What `outpost selftest` prints and leaves: a row for each check, a JSON file for programs, and a
-short text of the same for people."""
+"""The output of `outpost selftest`: prints a row for each check, and writes a JSON file for
+programs and a short text file with the same results for people."""
 
 from __future__ import annotations
 
@@ -29,16 +29,14 @@ def verdict(checks: Iterable[Check]) -> str:
 
 
 def paths(report: Path) -> tuple[Path, Path]:
-    """Of the JSON and of the text."""
+    """The paths of the JSON file and of the text file."""
     base = report.with_suffix("") if report.suffix in (".json", ".txt") else report
     return base.with_name(f"{base.name}.json"), base.with_name(f"{base.name}.txt")
 
 
 def examine(job: Job, report: Path | None) -> bool:
-    """Prints each check of the board as it ends, and writes the report: whether all passed.
-
-    Raises ToolError.
-    """
+    """Print each check of the board as it ends, and write the report. Returns whether no check
+    failed. Raises ToolError."""
     if report:
         check_writable(report)
     checks = []
@@ -54,7 +52,7 @@ def examine(job: Job, report: Path | None) -> bool:
 
 @contextmanager
 def _clock() -> Iterator[Callable[[], None]]:
-    """A clock on stderr while the program runs on the board, when stderr is a terminal."""
+    """Show a clock on stderr, if that is a terminal, while the program runs on the board."""
     from tqdm import tqdm
 
     form = "{desc}: {elapsed}"
@@ -64,13 +62,13 @@ def _clock() -> Iterator[Callable[[], None]]:
 
 
 def check_writable(report: Path) -> None:
-    """Before minutes are spent. Raises ToolError."""
+    """Check the report's folder before the test, which takes minutes. Raises ToolError."""
     if not report.parent.is_dir():
         raise ToolError(f"--report {report}: no such folder; make it first")
 
 
 def write(report: Path, checks: list[Check]) -> tuple[Path, Path]:
-    """Raises ToolError."""
+    """Write both files and return their paths. Raises ToolError."""
     as_json, as_text = paths(report)
     when = datetime.now(UTC).replace(microsecond=0).isoformat()
     content = {

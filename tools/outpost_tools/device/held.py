@@ -1,9 +1,9 @@
-"""Messages that a board still holds when settings change where they would go.
+"""Messages that a board still holds when new settings change its name, topic or broker.
 
-**The law.** A held message keeps its topic, and the board sends it wherever its settings say. So
-before settings rename or move a board that holds messages, the user says what becomes of them, and
-in each case none is lost: it is sent before, or goes on under its old name, or is in a file here
-before it leaves the board. Nothing is chosen for them.
+A held message keeps its topic, and the board sends it to the broker in its settings. So before
+settings rename or move a board that holds messages, the user must say what becomes of them; there
+is no default. No choice loses a message: it is sent first, it is sent later under its old name or
+to the new broker, or it is saved in a file here before it is removed from the board.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ HELP = (
 _PLACE = ("device_id", "topic_prefix", "broker_host", "broker_port")
 _OF_NAME = ("device_id", "topic_prefix")
 _FILES = ("ca_file", "client_cert_file", "client_key_file")
-# Of whom the broker knows under that name, and how it is reached.
+# The board as the broker knows it, and how the board reaches the broker.
 _IDENTITY = (*_PLACE, "user", "password", "tls", "server_name", "alpn", *_FILES)
 _MOST_SETTINGS = 20_000  # characters
-_MOST_TOPICS = 3  # that are named
+_MOST_TOPICS = 3  # that a text names
 _COUNT_S = 60.0  # to open the outbox, and between two signs of life
 _TURN_S = 10.0
 
@@ -65,7 +65,8 @@ device = find()
 if device:
     count()
 """
-# As main.py, without measuring. Not as after deep sleep, where a new reading comes first.
+# Runs as main.py does, but does not measure. Deep sleep is off, because after a sleep a new reading
+# comes first.
 _SEND = """
 import main
 
@@ -124,7 +125,7 @@ if device:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """topics: topic -> messages. stream, next_seq: of the outbox."""
+    """topics: topic -> number of messages. stream, next_seq: those of the outbox."""
 
     topics: dict[str, int]
     stream: str
@@ -143,7 +144,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """The settings on the board. given: as they are there."""
+    """The settings on the board. given: as stored there. full: with defaults."""
 
     given: dict[str, Any]
     full: dict[str, Any]
@@ -151,8 +152,8 @@ class Old:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """choice: one of CHOICES, "" where nobody has said. folder: for a file. quiet_s: without
-    progress, sending has failed."""
+    """choice: one of CHOICES, "" if the user has made none. folder: where a file is saved. quiet_s:
+    after this time without progress, sending has failed."""
 
     choice: str = ""
     folder: Path = Path()
@@ -161,8 +162,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """settings: for the board. text: for the report, "": nothing was held, or nothing moves.
-    in_use: files on the board that its settings still name."""
+    """settings: those for the board. text: for the report; "" if nothing was held or nothing moves.
+    in_use: files on the board that these settings still name."""
 
     settings: Settings
     text: str = ""
@@ -172,8 +173,8 @@ class Outcome:
 def settle(
     board: Board, settings: Settings, asked: Asked, progress: Progress, *, dry_run: bool
 ) -> Outcome:
-    """Before anything is changed on the board. Raises ToolError, also when the user must say what
-    is to become of messages."""
+    """Settle what becomes of held messages, before any file on the board is changed. Raises
+    ToolError, also if the user must choose and has not."""
     old = on_board(board)
     moved = [key for key in _PLACE if old and old.full[key] != settings.full[key]]
     if not old or not moved:
@@ -198,7 +199,7 @@ def settle(
 
 
 def held(board: Board) -> Held | None:
-    """What the board's outbox holds; None: it cannot be opened. Raises ToolError."""
+    """What the board's outbox holds; None if it cannot be opened. Raises ToolError."""
     board.renew()
     lines = board.run(outbox_image.OPEN + outbox_image.MOUNT + _COUNT, answer_s=_COUNT_S)
     ends = [line.split()[1:] for line in lines if line.startswith("N ")]
@@ -213,7 +214,8 @@ def held(board: Board) -> Held | None:
 
 
 def on_board(board: Board) -> Old | None:
-    """Its settings, as given and complete. None: it has none, or bad ones, and did not start."""
+    """The settings on the board; None if it has none, or invalid ones, with which it cannot
+    start."""
     try:
         given = json.loads(install.read_text(board, SETTINGS, _MOST_SETTINGS))
         return Old(given, settings_module().check(given))
@@ -244,7 +246,8 @@ def _flags(choices: tuple[str, ...]) -> str:
 
 
 def _chosen(choice: str, why: str, choices: tuple[str, ...]) -> str:
-    """Raises ToolError."""
+    """Return the choice, as given or asked for. Raises ToolError if there is none or if it does not
+    apply."""
     if choice and choice not in choices:
         raise ToolError(f"{why}. --held {choice} is for settings that change only the broker")
     found = choice or _ask(why, choices)
@@ -254,7 +257,7 @@ def _chosen(choice: str, why: str, choices: tuple[str, ...]) -> str:
 
 
 def _ask(why: str, choices: tuple[str, ...]) -> str:
-    """At a terminal; "" elsewhere, or when the answer is none."""
+    """Ask the user. Returns "" for an empty answer, or if there is no terminal."""
     if not sys.stdin.isatty():
         return ""
     print(why + ".", *(f"  {one:5}  {_WAYS[one]}" for one in choices), sep="\n", file=sys.stderr)
@@ -273,7 +276,8 @@ def _address(full: dict[str, Any]) -> str:
 
 
 def _send(board: Board, found: Held, asked: Asked, progress: Progress) -> str:
-    """The board sends all, with the program and the settings that it has. Raises ToolError."""
+    """Let the board send all messages with the program and settings that it has. Raises
+    ToolError."""
     progress.note(f"sending what is held ({found}), until nothing moves for {asked.quiet_s:g} s")
     errors: list[str] = []
 
@@ -298,7 +302,7 @@ def _send(board: Board, found: Held, asked: Asked, progress: Progress) -> str:
 
 
 def _set_aside(board: Board, found: Held, device: str, asked: Asked, progress: Progress) -> str:
-    """Durably in a file before they leave the board. Raises ToolError."""
+    """Save the messages durably in a file, then remove them from the board. Raises ToolError."""
     path = asked.folder / f"held-{device}-{found.stream}-{found.next_seq}.img"
     board.renew()
     with progress.bar("reading the outbox", "block") as show:
@@ -322,7 +326,7 @@ def _set_aside(board: Board, found: Held, device: str, asked: Asked, progress: P
 
 
 def _keep(settings: Settings, found: Held, old: Old) -> Outcome:
-    """The new settings, with the name, the broker and the certificates that the board has. Raises
+    """The new settings, but with the name, broker and certificates that the board has. Raises
     ToolError."""
     given = {key: value for key, value in settings.given.items() if key not in _IDENTITY}
     given |= {key: old.given[key] for key in _IDENTITY if key in old.given}

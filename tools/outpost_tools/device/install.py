@@ -1,11 +1,12 @@
-"""Carries a plan out: copy all under temporary names, verify, rename all into place in one go,
-verify again.
+"""Carries out a plan: copies all files under temporary names, verifies them, renames all into place
+at once, and verifies again.
 
-The long part, copying, leaves the installed program whole. The short one runs on the board alone,
-without the cable: main.py is put aside first and comes last, so that a power cut in between leaves
-a board that waits at its prompt, not one with half of two versions that crashes at each start. A
-flash that has no room for the old files beside the new ones gets these in parts, and main.py is
-aside from the first to the last. Whatever was cut off: the same again mends it.
+Copying takes long, but leaves the installed program intact. Renaming is short, and runs on the
+board alone, without the cable. It puts main.py aside first and in place last, so that a power cut
+in between leaves a board that waits at its prompt, not one with half of two versions that crashes
+at each start. If the flash has no room for the old files beside the new ones, they are replaced in
+parts, and main.py stays aside from the first part to the last. After an interruption at any point,
+the same command again completes the installation.
 """
 
 from __future__ import annotations
@@ -70,14 +71,14 @@ commit()
 
 
 def carry_out(board: Board, plan: Plan, show: Show) -> None:
-    """Raises ToolError; the board then has the files that it had, or none but needs the same
-    again."""
+    """Carry out the plan. Raises ToolError; the board then still has its old files, or it needs the
+    same command again."""
     if plan.ended:
         board.run(_REMOVE.format(paths=plan.ended))
     _make_folders(board, plan)
     parts = plan.parts or [plan.renames]
     aside, remove = plan.aside, [path for path in plan.remove if path != MAIN_ASIDE]
-    if len(parts) > 1:  # the room that they take is needed
+    if len(parts) > 1:  # the room that these files take is needed
         _commit(board, plan, [], aside, remove, is_last=False)
         aside = []
     for number, part in enumerate(parts, 1):
@@ -110,7 +111,7 @@ def _commit(
 
 
 def _verify(board: Board, files: dict[str, bytes]) -> None:
-    """By the board's own reading of its flash."""
+    """Check the files by hashes that the board computes from its flash. Raises ToolError."""
     wrong = differing(board, files)
     if wrong:
         raise ToolError(
@@ -120,13 +121,13 @@ def _verify(board: Board, files: dict[str, bytes]) -> None:
 
 
 def differing(board: Board, files: dict[str, bytes]) -> list[str]:
-    """The paths of those that are not there as given."""
+    """The paths of the files that are not on the board with this content."""
     hashes = inventory.take(board, files, ()).hashes
     return [path for path, data in files.items() if hashes.get(path) != digest(data)]
 
 
 def read_text(board: Board, path: str, most: int = 4000) -> str:
-    """A small file; "" where it is not there."""
+    """The text of a small file; "" if it is not there."""
     script = (
         f"try:\n    print(repr(open({path!r}).read({most})))\nexcept OSError:\n    print(repr(''))"
     )

@@ -1,5 +1,5 @@
-"""What is on the board: SHA-256 of its files, computed there from the bytes in its flash, and the
-room that is left."""
+"""What is on the board: the SHA-256 of its files, which the board computes from the bytes in its
+flash, and the free space."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from outpost_tools.device.connection import Board
 
-PACKAGE = "/outpost"  # ours alone; the others have names that a user may have given to a folder
+PACKAGE = "/outpost"  # ours alone; a user may have folders with the names of the others
 DRIVERS = "/sensors"
 SHARED = ("/station", "/support", DRIVERS)
 ROOMS = (PACKAGE, *SHARED)
 SECRETS = "/tls"
-UPDATE = "/update"  # of an update over the air that is under way
+UPDATE = "/update"  # files of an update over the air that is in progress
 OUTBOX_MAP = "/outbox/map"
 _BLOCK_BYTES = 4096
 
-# A long path is sent with each name once. The buffer is reused: a board has little heap.
+# Each call sends a path only once. The buffer is reused, because a board has little heap.
 _SCRIPT = """
 import hashlib, os
 from binascii import hexlify
@@ -57,8 +57,8 @@ def tell_all(folder, with_rooms):
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """hashes: path -> SHA-256 in hex. free_bytes: of the filesystem. rooms: folders inside
-    /outpost."""
+    """hashes: path -> SHA-256 in hex. free_bytes: free space of the filesystem. rooms: folders
+    inside /outpost."""
 
     hashes: dict[str, str]
     free_bytes: int
@@ -72,8 +72,9 @@ class Inventory:
 def take(
     board: Board, paths: Iterable[str], folders: Iterable[str] = (*ROOMS, SECRETS, UPDATE)
 ) -> Inventory:
-    """The files named, as far as they are there, and all files of the folders. In /outpost those of
-    its rooms, too; in others a folder is the user's. Raises ToolError."""
+    """Take the inventory of the named files that exist, and of all files in the folders. In
+    /outpost this includes the folders inside it; a folder inside any other is the user's. Raises
+    ToolError."""
     calls = [f"tell({path!r})" for path in paths]
     calls += [f"tell_all({folder!r}, {folder == PACKAGE})" for folder in folders]
     room = "s = os.statvfs('/')\nprint('S', s[0] * s[3])"
@@ -91,7 +92,7 @@ def take(
 
 
 def blocks_of(data: bytes) -> int:
-    """Blocks of littlefs that a file takes at most."""
+    """The maximum number of littlefs blocks that a file takes."""
     return max(1, -(-len(data) // _BLOCK_BYTES))
 
 

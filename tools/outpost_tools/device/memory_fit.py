@@ -1,11 +1,12 @@
-"""Whether a board has the memory for what its settings want: heap and flash, by a sum.
+"""Checks whether a board has enough heap and flash for its settings, by adding up parts.
 
-The law: the sum of the parts in use is at most the board's heap less what must stay free, and the
-blocks of files, outbox and littlefs are at most those of its filesystem. The parts are those that
-host_tests/bench/program_heap.py measured on an emulated Pico W (test_memory_fit.py compares them).
+The sum of the parts in use must not exceed the board's heap less what must stay free, and the
+blocks of files, outbox and littlefs must not exceed those of its filesystem. The parts were
+measured by host_tests/bench/program_heap.py on an emulated Pico W (test_memory_fit.py compares
+them).
 
-`memory` in a board's board.json says what it has; `is_computed` there: from data sheets, so what
-does not fit is only a warning. Pure, but for reading that file.
+`memory` in a board's board.json says what the board has. `is_computed` there means that the figures
+come from data sheets, so what does not fit is only a warning. Pure, except that it reads that file.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from outpost_tools.device.plan import SPARE_BLOCKS
 
 # Bytes of heap in use, connected, after a collection
 PROGRAM = 94_500  # broker mode, plain, 64 blocks
-BLOCK = 24  # a block of the outbox more
+BLOCK = 24  # for each further block of the outbox
 TLS = 29_000
 COLLECTOR = 10_200
 STATE = 700
@@ -30,15 +31,15 @@ UPDATE = 3_600
 LEVEL_5 = 14_000
 CBOR = 3_000
 DEEP_SLEEP = 2_500
-DRIVER = 2_500  # of a kind of sensor with a driver file
-SENSOR = 700  # of each sensor beyond the chip's own
-# What must stay free, because the heap is never in one piece: with TLS, a connection takes 17 KB in
-# one. What took more connected at the second try or later, or went on without memory for a check
+DRIVER = 2_500  # for each kind of sensor with a driver file
+SENSOR = 700  # for each sensor besides the chip's own
+# What must stay free, because the heap is fragmented: with TLS, a connection takes 17 KB in one
+# piece. Boards with less free connected only at a later try, or lacked the memory for a check
 FREE = 32_000
 FREE_WITH_TLS = 46_000
 BLOCKS = 64
-# Blocks of flash, of files and folders (`needed.py`)
-PROGRAM_BLOCKS = 72  # with all the parts that take a block or two: collector, TLS, CBOR, sleep
+# Blocks of flash for files and folders (`needed.py`)
+PROGRAM_BLOCKS = 72  # including all parts that take a block or two: collector, TLS, CBOR, sleep
 COMMANDS_BLOCKS = 8
 UPDATE_BLOCKS = 6
 SERIES_BLOCKS = 10
@@ -53,8 +54,8 @@ _SERIES_KEYS = {"series_age_s": 600, "alarms": None}
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """heap: bytes. blocks: of the filesystem, 4,096 bytes each. is_computed: from data sheets, not
-    measured."""
+    """heap: bytes. blocks: those of the filesystem, 4,096 bytes each. is_computed: from data
+    sheets, not measured."""
 
     heap: int
     blocks: int
@@ -62,7 +63,7 @@ class Memory:
 
 
 def memory_of(kind: Kind) -> Memory | None:
-    """None where its board.json does not say."""
+    """The memory of this kind; None if its board.json does not say."""
     about = json.loads((kind.folder / "board.json").read_text(encoding="utf-8")).get("memory")
     if not about:
         return None
@@ -70,7 +71,7 @@ def memory_of(kind: Kind) -> Memory | None:
 
 
 def heap_of(full: dict[str, Any]) -> int:
-    """Bytes that a board with these complete settings has in use."""
+    """Bytes of heap that a board with these complete settings uses."""
     parts = [
         (True, PROGRAM + (full["outbox_blocks"] - BLOCKS) * BLOCK),
         (full["tls"], TLS),
@@ -91,12 +92,12 @@ def heap_of(full: dict[str, Any]) -> int:
 
 
 def room(full: dict[str, Any], heap: int) -> int:
-    """Bytes that a program may have in use, so that it still works."""
+    """Bytes of heap that a program may use and still work."""
     return heap - (FREE_WITH_TLS if full["tls"] else FREE)
 
 
 def blocks_of(full: dict[str, Any]) -> int:
-    """Blocks of the filesystem that a board with these settings needs, with its outbox."""
+    """Blocks of the filesystem that a board with these settings needs, including its outbox."""
     drivers = {one["driver"] for one in full["sensors"] or () if isinstance(one, dict)}
     files = PROGRAM_BLOCKS + SPARE_BLOCKS + DRIVER_BLOCKS * len(drivers)
     files += COMMANDS_BLOCKS if full["commands"] else 0
@@ -108,19 +109,21 @@ def blocks_of(full: dict[str, Any]) -> int:
 
 
 def faults(full: dict[str, Any], kind: Kind) -> list[tuple[str, str]]:
-    """(key, "" or what does not fit and what to leave out), of a board whose memory is known."""
+    """Return (key, "" or what does not fit and what to leave out) for a board whose memory was
+    measured; [] for any other."""
     memory = memory_of(kind)
     return [] if memory is None or memory.is_computed else _faults(full, kind, memory)
 
 
 def fits(full: dict[str, Any], kind: Kind) -> bool:
-    """Whether measured or computed; True of a board whose memory is not known."""
+    """Whether the settings fit the memory, measured or computed; True if the memory is not
+    known."""
     memory = memory_of(kind)
     return memory is None or not any(fault for _, fault in _faults(full, kind, memory))
 
 
 def warnings(full: dict[str, Any], kind: Kind) -> list[str]:
-    """The same of a board whose memory was computed: it may work."""
+    """The faults for a board whose memory was computed: it may work all the same."""
     memory = memory_of(kind)
     if memory is None or not memory.is_computed:
         return []
@@ -158,8 +161,8 @@ def _heap_fault(full: dict[str, Any], heap: int) -> tuple[str, str]:
 
 
 def _ways(full: dict[str, Any], heap: int) -> list[tuple[str, ...]]:
-    """The smallest sets of keys without which it fits, what costs the least first. An update's key
-    goes with the commands."""
+    """The smallest sets of keys without which the settings fit, beginning with the set that frees
+    the least. `update_key` goes with `commands`."""
     on = [
         key for key, off in _OFF.items() if full[key] != off and (key != "level" or full[key] == 5)
     ]
@@ -177,7 +180,7 @@ def _ways(full: dict[str, Any], heap: int) -> list[tuple[str, ...]]:
 
 
 def without(full: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """The settings without these keys, and what needs them."""
+    """The settings without these keys and without the keys that need them."""
     left = full | {key: _OFF[key] for key in keys}
     if not left["commands"]:
         left["update_key"] = ""

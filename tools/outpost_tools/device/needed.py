@@ -1,10 +1,11 @@
-"""Which modules a board needs. The law: what main.py, its board.py, the drivers of its sensors and
-its user's programs import, a module for such programs, and what that imports in turn, except where
-a function imports a part that the settings do not use.
+"""Which modules a board needs: those that main.py, the board's own modules, the drivers of its
+sensors and the user's programs import, and all that these modules import in turn. An import inside
+a function does not count if it loads a part that the settings do not use. Every board also gets
+OWN, which users' programs import.
 
-A part is named here once, by the module that the program imports for it; what comes with it follows
-from the sources. What a module imports at its top, it needs whatever the settings say. Pure: knows
-no board and no port.
+PARTS names each part once, by the module that the program imports for it; the other modules of a
+part follow from the sources. An import at the top of a module always counts, whatever the settings
+say. Pure: knows no board and no port.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """module: what the program imports for it. key: of the settings, and of a message that says
-    why the part is needed."""
+    """module: what the program imports for this part. key: the setting on which the part depends;
+    messages name it as the reason."""
 
     module: str
     key: str
@@ -46,9 +47,9 @@ def _has_ds18b20(settings: Settings) -> bool:
     return any(str(one).startswith("ds18b20@") for one in settings["sensors"] or ())
 
 
-OWN = "station.own_program"  # on every board: the first program of one's own imports it
-WORDS = "station.own_words"  # what OWN says: a comfort, for which an update leaves no room
-SERIES = "station.series_station"  # an outbox may hold some after their setting has gone
+OWN = "station.own_program"  # on every board, because a user's first program imports it
+WORDS = "station.own_words"  # the messages of OWN: a convenience, left out where updates need room
+SERIES = "station.series_station"  # an outbox may still hold series after the setting is gone
 PARTS = (
     Part("outpost.policies", "when_full", lambda settings: settings["when_full"] != "refuse"),
     Part("outpost.level5", "level", _is("level", 5)),
@@ -70,7 +71,7 @@ PARTS = (
 
 
 def defaults() -> dict[str, Any]:
-    """Of settings that have no key: for a board that has none yet."""
+    """All keys with their defaults, for a board that has no settings yet."""
     return {key: rule[1] for key, rule in settings_rules().items()}
 
 
@@ -81,10 +82,11 @@ def used(settings: Settings) -> list[Part]:
 def paths(
     texts: Mapping[str, str], settings: Settings | None, programs: Iterable[str] = ()
 ) -> set[str]:
-    """Of `texts`, {path on the board: source} of all that there is, those that the board needs.
+    """Return the paths of the files that the board needs.
 
-    settings: checked ones; None: whatever they may be. programs: sources that only import: drivers,
-    programs of the user's. Files in the root are main.py and the board's own modules.
+    texts: {path on the board: source} of all files; those in the root are main.py and the board's
+    own modules. settings: checked; None: keep what any settings may need. programs: sources of
+    drivers and of the user's programs, of which only the imports matter.
     """
     names = {import_name(path): path for path in texts}
     shut = set() if settings is None else _shut(settings)
@@ -103,7 +105,7 @@ def paths(
 
 
 def _shut(settings: Settings) -> set[str]:
-    """Modules that are left out, although a function imports them."""
+    """Modules that are left out although a function imports them."""
     unused = {part.module for part in PARTS} - {part.module for part in used(settings)}
     return unused | ({WORDS} if settings["update_key"] else set())
 
@@ -117,7 +119,7 @@ def _at_top(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _imported(nodes: Iterable[ast.AST], names: Mapping[str, str]) -> list[str]:
-    """Those of `names` that are imported there, and the packages in which they lie."""
+    """Return those of `names` that the nodes import, and the packages that contain them."""
     found = set[str]()
     for node in nodes:
         if isinstance(node, ast.Import):

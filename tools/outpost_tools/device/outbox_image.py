@@ -1,4 +1,5 @@
-"""The outbox of a live board, over its serial port: an image as a flash reader would return it.
+"""Reads the outbox of a live board over its serial port, as an image that a flash reader would
+return.
 
 It stops the board's program (`device/console.py`), makes the board send its outbox block by block,
 each with a CRC, and restarts the program. It writes nothing to the flash.
@@ -110,7 +111,7 @@ def send(numbers):
 """
 _HEADER = re.compile(rb"H (\d+) (\d+) ([0-9a-f]{8})")
 _BLOCK = re.compile(rb"B (\d{1,9}) ([0-9a-f]{8}) (\S*)")
-_PINS = b"pins"  # no refusal: the outbox is read anyway
+_PINS = b"pins"  # not a refusal: the outbox is read anyway
 _REFUSALS = {
     b"outpost": "no Outpost on the board",
     b"settings": "the board's settings are invalid",
@@ -134,7 +135,7 @@ def read_outbox(
     *,
     raw: bool = False,
 ) -> Reading:
-    """`show` is called with (blocks so far, blocks). raw: each block of the flash that begins like
+    """show: called with (blocks so far, blocks). raw: read each block of the flash that begins like
     a block of an outbox, whoever owns it. Raises ToolError."""
     needs.check("boards")
     with console.connected(port, answer_s) as board:
@@ -144,7 +145,8 @@ def read_outbox(
 def read_from(
     board: console.Console, port: str, show: Callable[[int, int], None], *, raw: bool = False
 ) -> Reading:
-    """As read_outbox(), from a board whose program is stopped. The board's `device` stays open."""
+    """As read_outbox(), but from a board whose program is stopped. The board's `device` stays
+    open."""
     begin = "device = find_remains()" if raw else "device = find()"
     output = board.run(f"{OPEN}{_SEND}\n{begin}\nprint('raw' if device else '')")
     pins = check_found(port, output, is_raw=raw)
@@ -153,7 +155,7 @@ def read_from(
 
 @contextlib.contextmanager
 def progress_bar() -> Iterator[Callable[[int, int], None]]:
-    """A function for `show`: draws a bar on stderr if that is a terminal."""
+    """Yields a function for `show` that draws a bar on stderr, if that is a terminal."""
     from tqdm import tqdm
 
     with tqdm(
@@ -168,8 +170,8 @@ def progress_bar() -> Iterator[Callable[[int, int], None]]:
 
 
 def check_found(port: str, output: list[bytes], *, is_raw: bool = False) -> str:
-    """What is wrong with the files that should own the outbox; "": nothing. Raises ToolError when
-    the board could not open it."""
+    """What is wrong with the files that should own the outbox; "" if nothing is. Raises ToolError
+    if the board could not open it."""
     lines = b"\n".join(output).splitlines()
     pins = ""
     for line in lines:
@@ -207,7 +209,8 @@ def _collect(port: str, board: console.Console, show: Callable[[int, int], None]
 
 
 def _count_of(port: str, line: bytes) -> int | None:
-    """The number of blocks in the region, if the line is intact and contains it."""
+    """The number of blocks in the region, if the line is intact and contains it. Raises ToolError
+    if the blocks have another size."""
     found = _HEADER.fullmatch(line)
     if found is None or zlib.crc32(b"%s %s" % found.group(1, 2)) != int(found[3], 16):
         return None
@@ -220,7 +223,7 @@ def _count_of(port: str, line: bytes) -> int | None:
 
 
 def _block_of(line: bytes) -> tuple[int, bytes] | None:
-    """(number, bytes) of a block, if it arrived intact."""
+    """Return (number, bytes) of a block, or None if it did not arrive intact."""
     found = _BLOCK.fullmatch(line)
     if found is None:
         return None

@@ -1,5 +1,5 @@
-"""What `outpost flash` puts on a board of a kind: of the firmware, compiled for its processor, what
-its settings need, its own modules, main.py."""
+"""The files that `outpost flash` puts on a board: the modules of the firmware that its settings
+need and the board's own modules, compiled for its processor, and main.py."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def build(
     *,
     is_flat: bool = False,
 ) -> dict[str, bytes]:
-    """path on the board -> bytes. settings, programs: as for needed.paths(). is_flat: as
-    flat_layout.py has them. Raises ToolError."""
+    """Return path on the board -> bytes. settings, programs: as for needed.paths(). is_flat: in the
+    layout of flat_layout.py. Raises ToolError."""
     firmware = root / "firmware"
     texts = firmware_build.sources(firmware) | firmware_build.board_sources(kind.folder)
     texts[firmware_build.MAIN] = (firmware / firmware_build.MAIN).read_bytes().decode()
@@ -36,7 +36,7 @@ def build(
 
 
 def sources(root: Path, kind: Kind) -> dict[str, set[str]]:
-    """Hashes of what somebody may have copied by hand from here: ours, too."""
+    """Hashes of the files that somebody may have copied to a board by hand: they are ours, too."""
     firmware = root / "firmware"
     paths = [firmware / firmware_build.MAIN, *sorted(kind.folder.glob("*.py"))]
     texts = {f"/{path}": text.encode() for path, text in firmware_build.sources(firmware).items()}
@@ -45,8 +45,8 @@ def sources(root: Path, kind: Kind) -> dict[str, set[str]]:
 
 
 def to_look_at(wanted: Iterable[str]) -> list[str]:
-    """The paths in the root that decide what has to be done: the files, as they arrive, and what
-    would hide them."""
+    """The paths in the root that decide what has to be done: the files as they arrive, and the
+    files that would hide them."""
     found = {MAIN}
     for path in wanted:
         if path.count("/") == 1:

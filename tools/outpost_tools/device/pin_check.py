@@ -1,12 +1,13 @@
-"""Whether sensors fit the board's pins, each other, and deep sleep.
+"""Checks whether sensors fit the board's pins, each other, and deep sleep.
 
-The law: a pin has one user, a controller one pair of pins, an address of a bus one chip. Shared are
-only the two lines of an I2C bus, by chips at different addresses, and a 1-Wire line, by chips that
-are named by their `rom`.
+A pin has one user, a controller has one pair of pins, and an address of a bus has one chip. Only
+two things are shared: the two lines of an I2C bus, by chips at different addresses, and a 1-Wire
+line, by chips that are named by their `rom`.
 
-A driver says in KEYS how it uses a pin: a fourth word in the rule of that key, one of pinout.ROLES.
-The keys i2c, scl, sda, address and uart, tx, rx mean the same in each driver. Where a driver says
-nothing, its `pin` is only compared with the board and with the other sensors. Pure.
+A driver declares in KEYS how it uses a pin: the fourth word in the rule of that key, one of
+pinout.ROLES. The keys i2c, scl, sda, address and uart, tx, rx mean the same in each driver. If a
+driver declares nothing for its `pin`, the pin is only compared with the board and with the other
+sensors. Pure.
 """
 
 from __future__ import annotations
@@ -23,30 +24,31 @@ _SOFTWARE = -1  # the number of an I2C bus without a controller
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """label: for messages, `'attic' (bme280)`. options: with defaults. rules: the driver's KEYS."""
+    """label: for messages, as `'attic' (bme280)`. options: with defaults. rules: the driver's
+    KEYS."""
 
     label: str
     options: dict[str, Any]
     rules: dict[str, Any]
 
     def roles(self) -> dict[str, str]:
-        """By key, of the keys that are pins."""
+        """key -> role, for the keys that are pins."""
         return {key: role for key in self.rules if (role := role_of(key, self.rules))}
 
     def pins(self) -> dict[int, str]:
-        """The key of each of its pins."""
+        """pin -> key, for each of its pins."""
         return {self.options[key]: key for key in self.roles()}
 
     def bus(self) -> tuple[str, tuple[Any, ...]] | None:
-        """("i2c", (number, scl, sda)), or the same of "uart"; None without a bus."""
+        """Return ("i2c", (number, scl, sda)), or the same for "uart"; None without a bus."""
         for kind, roles in _BUS_ROLES.items():
             if kind in self.rules and all(one in self.rules for one in roles):
                 return kind, tuple(self.options[one] for one in (kind, *roles))
         return None
 
     def lines(self) -> tuple[Any, ...]:
-        """(kind, number, *pins): what another sensor must have too, to share these pins; empty: it
-        shares none."""
+        """Return (kind, number, *pins), which must be equal in another sensor that shares these
+        pins; () if no sensor can share them."""
         for key, role in self.roles().items():
             if role == "1-wire":
                 return role, None, self.options[key]
@@ -55,7 +57,7 @@ class Sensor:
 
 
 def role_of(key: str, rules: dict[str, Any]) -> str:
-    """One of ROLES; "" for a key that is no pin."""
+    """One of ROLES; "" if the key is not a pin."""
     rule = rules[key]
     if not isinstance(rule, tuple) or isinstance(rule[0], str):
         return ""
@@ -73,8 +75,9 @@ def on_pin(name: str, role: str, pin: int) -> Sensor:
 
 
 def faults(sensors: list[Sensor], board: Pinout | None, *, deep_sleep: bool) -> list[str]:
-    """What is wrong with each, then what two cannot share, as it follows "has a sensor "; empty
-    texts where nothing is. board: None if its pins are not known."""
+    """The fault of each sensor or, if there is none, the first conflict between two sensors, as
+    texts that follow "has a sensor "; an empty text means no fault. board: None if its pins are not
+    known."""
     found = []
     for sensor in sensors:
         others = [one for one in sensors if one is not sensor]
@@ -84,8 +87,8 @@ def faults(sensors: list[Sensor], board: Pinout | None, *, deep_sleep: bool) -> 
 
 
 def psram_fault(sensors: list[Sensor], board: Pinout | None, machine: str) -> str:
-    """machine: what the board says of itself; MicroPython's builds for such memory have it in their
-    name."""
+    """The fault of a sensor that uses a pin of the PSRAM; "" if there is none. machine: what the
+    board reports; the names of MicroPython's builds for PSRAM contain "SPIRAM"."""
     if board is None or "SPIRAM" not in machine.upper():
         return ""
     for sensor in sensors:
@@ -103,7 +106,7 @@ def psram_fault(sensors: list[Sensor], board: Pinout | None, machine: str) -> st
 def _fault_alone(
     sensor: Sensor, board: Pinout | None, others: list[Sensor], *, deep_sleep: bool
 ) -> str:
-    """others: whose pins are not free."""
+    """others: the other sensors, whose pins are not free."""
     found = _twice(sensor, board, others)
     if not found and board:
         found = _controller_fault(sensor, board, others) or _pin_fault(sensor, board, others)
@@ -135,7 +138,7 @@ def _pin_fault(sensor: Sensor, board: Pinout, others: list[Sensor]) -> str:
 
 
 def _controller_fault(sensor: Sensor, board: Pinout, others: list[Sensor]) -> str:
-    """Of the number of its I2C or UART, and of the pins that this one reaches."""
+    """The fault of the number of its I2C or UART, or of a pin that this controller cannot use."""
     bus = sensor.bus()
     if bus is None or bus[1][0] == _SOFTWARE:
         return ""
@@ -155,7 +158,7 @@ def _controller_fault(sensor: Sensor, board: Pinout, others: list[Sensor]) -> st
 
 
 def _unreached(sensor: Sensor, key: str, board: Pinout, others: list[Sensor]) -> str:
-    """The pin of this key is none of the controller's."""
+    """The fault of a key whose pin the controller cannot use."""
     kind, (number, *pins) = sensor.bus() or ("", ())
     roles, controllers = _BUS_ROLES[kind], getattr(board, kind)
     fault = f"key {key!r} is {sensor.options[key]}, which {_TITLES[kind]} {number} cannot use as "
@@ -190,7 +193,7 @@ def _instead(sensor: Sensor, key: str, board: Pinout | None, others: list[Sensor
 
 
 def _other_bus(kind: str, board: Pinout | None, others: list[Sensor], number: int) -> str:
-    """The end of a message: a controller that nobody has, with pins."""
+    """The end of a message: a controller that is free, with pins for it."""
     if board is None:
         return "use another one"
     used = _used(others)
@@ -218,7 +221,7 @@ def _used(sensors: list[Sensor]) -> set[int]:
 
 
 def _fault_among(sensors: list[Sensor], board: Pinout | None) -> str:
-    """The first that two of them have in common and cannot share; "" if nothing."""
+    """The first conflict between two sensors; "" if there is none."""
     for number, sensor in enumerate(sensors):
         others = [one for one in sensors if one is not sensor]
         for earlier in sensors[:number]:
@@ -239,7 +242,7 @@ def _clash(sensor: Sensor, earlier: Sensor, board: Pinout | None, others: list[S
 def _shared_fault(
     sensor: Sensor, earlier: Sensor, board: Pinout | None, others: list[Sensor]
 ) -> str:
-    """Of two at the same I2C bus or 1-Wire line."""
+    """The fault of two sensors at the same I2C bus or 1-Wire line."""
     if sensor.lines()[0] == "1-wire":
         key = sensor.pins()[sensor.lines()[2]]
         fault = _rom_clash(sensor, earlier, key)
@@ -270,7 +273,7 @@ def _rom_clash(sensor: Sensor, earlier: Sensor, key: str) -> str:
 
 
 def _bus_clash(sensor: Sensor, earlier: Sensor, board: Pinout | None, others: list[Sensor]) -> str:
-    """Of two at one controller with other pins, or of two at one UART."""
+    """The fault of two sensors at one controller with different pins, or at one UART."""
     bus, other = sensor.bus(), earlier.bus()
     if not bus or not other or bus[0] != other[0] or bus[1][0] != other[1][0]:
         return ""
@@ -287,7 +290,7 @@ def _bus_clash(sensor: Sensor, earlier: Sensor, board: Pinout | None, others: li
 def _pin_clash(
     sensor: Sensor, earlier: Sensor, board: Pinout | None, others: list[Sensor], shared: Any
 ) -> str:
-    """shared: pins that both may have."""
+    """shared: pins that both may use."""
     theirs = earlier.pins()
     for pin, key in sensor.pins().items():
         if pin in theirs and pin not in shared:
@@ -299,5 +302,5 @@ def _pin_clash(
 
 
 def is_role(word: Any) -> bool:
-    """Whether a driver may declare it."""
+    """Whether a driver may declare this word."""
     return isinstance(word, str) and word in ROLES

@@ -1,7 +1,7 @@
-"""What the pins of a kind of board can do and to whom they belong: `pins` of its board.json, from
-the data sheets that are named there.
+"""What the pins of a kind of board can do, and what uses them already: `pins` in its board.json,
+from the data sheets that are named there.
 
-Pure. Knows nothing about sensors: pin_check.py compares them with it.
+Pure. Knows nothing about sensors; pin_check.py compares them with the pinout.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-PULLED_UP = "high"  # at reset: by the pull-up of a bus or of an open-drain line
-UNKNOWN = "either"  # at reset: what is connected decides
-FLOATING = ""  # at reset: nothing pulls
-# How a driver uses a pin: (drives it, level at reset). Drivers declare these words.
+PULLED_UP = "high"  # at reset, by the pull-up of a bus or of an open-drain line
+UNKNOWN = "either"  # at reset: depends on what is connected
+FLOATING = ""  # at reset: nothing pulls the pin up or down
+# How a driver uses a pin: (whether it drives the pin, level at reset). Drivers declare these words.
 ROLES = {
     "input": (False, UNKNOWN),
-    "counter": (False, UNKNOWN),  # counts edges, as long as the program runs
+    "counter": (False, UNKNOWN),  # counts edges while the program runs
     "adc": (False, UNKNOWN),
     "output": (True, FLOATING),
     "open drain": (True, PULLED_UP),
@@ -25,16 +25,17 @@ ROLES = {
     "sda": (True, PULLED_UP),
     "tx": (True, PULLED_UP),
     "rx": (False, PULLED_UP),  # idle, a sensor's tx is high
-    "pin": (False, FLOATING),  # of a driver that does not say
+    "pin": (False, FLOATING),  # for a driver that declares no role
 }
-Controller = dict[str, list[int]]  # role: the pins that reach it; empty: any pin
+Controller = dict[str, list[int]]  # role: the pins that it can use; an empty dict: any pin
 
 
 @dataclass(frozen=True, slots=True)
 class Pinout:
-    """owners: by pin. psram: taken where the module has PSRAM. strapping: read at reset, without
-    effect on a normal start. at_reset: by pin, the level that the chip needs then, and what happens
-    otherwise. i2c, uart: by number; a text names the owner of one that is taken."""
+    """owners: pin -> what uses it. psram: pins that the PSRAM uses, if the module has PSRAM.
+    strapping: pins that the chip reads at reset, without effect on a normal start. at_reset: pin ->
+    (the level that the chip needs at reset, what happens otherwise). i2c, uart: the controllers by
+    number; a text names the owner of a controller that is taken."""
 
     gpio: tuple[int, ...]
     adc: Collection[int]
@@ -48,7 +49,8 @@ class Pinout:
     uart: tuple[Controller | str, ...] = ()
 
     def fault(self, pin: int, role: str, pull: str = "none") -> str:
-        """What is wrong with such a use, as it follows "is PIN, "; "" if nothing."""
+        """What is wrong with this use of the pin, as a text that follows "is PIN, "; "" if nothing
+        is."""
         drives, level = ROLES[role]
         if pin not in self.gpio:
             return "which the chip does not have"
@@ -70,7 +72,8 @@ class Pinout:
     def free(
         self, role: str, used: Collection[int], pull: str = "none", among: Iterable[int] = ()
     ) -> int | None:
-        """The first pin for such a use that nobody has; those with a second duty come last."""
+        """Return the first unused pin that suits this role, or None. Pins with a second function
+        come last."""
         second = {*self.at_reset, *self.strapping, *self.psram}
         for pin in sorted(among or self.gpio, key=lambda one: (one in second, one)):
             if pin not in used and not self.fault(pin, role, pull):
@@ -79,7 +82,8 @@ class Pinout:
 
 
 def parsed(given: dict[str, Any] | None, adc: Iterable[int]) -> Pinout | None:
-    """From board.json; None without `pins`. Raises ValueError, TypeError or LookupError."""
+    """Return the pinout in board.json, or None if there is no `pins`. Raises ValueError, TypeError
+    or LookupError."""
     if given is None:
         return None
     gpio = tuple(pin for first, last in given["gpio"] for pin in range(first, last + 1))

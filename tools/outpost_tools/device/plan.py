@@ -1,10 +1,11 @@
-"""What has to be done so that the board has the files it should have: found out before anything is
-changed. Knows no port.
+"""Plans the changes that give a board the files it should have, before anything is changed. Does
+not talk to the board.
 
-Ours on the board: all of /outpost, with the rooms in it; the files of /tls; and what `outpost
-flash` wrote into the root (main.py and the board's modules), /station and /support, which may hold
-files of the user's, too. /outpost/installed.json says which those are: for the root with hashes, so
-that a main.py that was changed since is not overwritten; for the two folders by name.
+Files of ours on a board: all of /outpost, with its rooms; the files of /tls; and what `outpost
+flash` wrote to the root (main.py and the board's modules) and to /station, /support and /sensors,
+where the user may have files, too. /outpost/installed.json records what was written: in the root
+with hashes, so that a main.py that was changed since is not overwritten; in the three folders by
+name.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ MAIN = "/main.py"
 SETTINGS = "/settings.json"
 RECORD = f"{PACKAGE}/installed.json"
 MAIN_ASIDE = f"{PACKAGE}/main.py.old"
-STAGED = ".new"  # a file on its way has this after its name until all have arrived
-KEPT = ".kept"  # a file of the user's that had to make room
+STAGED = ".new"  # suffix of a new file until all have arrived
+KEPT = ".kept"  # suffix of a user's file that was in the way
 _STALE = re.compile(
     rf"{PACKAGE}/.+(\.py|\.mpy|\.new|\.old)|({'|'.join(SHARED)})/[^/]+\.m?py\.new|"
     rf"{SECRETS}/(ca|client|key)-[0-9a-f]{{8}}\.der(\.new)?|"
     rf"{UPDATE}/(\d+(\.old)?|(list|plan|phase)(\.new)?|part|copy|(new|old)-\d+)"
 )
-SPARE_BLOCKS = 8  # folders, and what littlefs needs to change them
-_ROOM_BLOCKS = 2  # a folder of littlefs has two
+SPARE_BLOCKS = 8  # for folders, and for littlefs to change them
+_ROOM_BLOCKS = 2  # a littlefs folder takes two
 
 
 def digest(data: bytes) -> str:
@@ -49,8 +50,9 @@ def digest(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What `outpost flash` wrote: files in the root, path -> hashes; modules in the shared folders,
-    paths. made_s: when the last update over the air was made; the board takes none before that."""
+    """What `outpost flash` wrote. files: those in the root, path -> hashes. modules: the paths of
+    those in the shared folders. made_s: when the last flash or update was made; the board rejects
+    an update over the air that was made before that."""
 
     files: dict[str, list[str]] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
@@ -59,12 +61,12 @@ class Record:
 
 @dataclass
 class Plan:
-    """copy: path -> bytes that must go over. staged: arrived in an earlier attempt. remove: ours,
-    and of no more use.
+    """copy: path -> bytes to copy. staged: paths that arrived in an earlier attempt. remove: files
+    of ours that are no longer used. aside: files of the user's that are in the way. unchanged:
+    paths. emptied: rooms of /outpost that will have no file.
 
-    aside: the user's own, in the way. unchanged: paths. All of copy and staged are renamed into
-    place together. emptied: rooms of /outpost that then have no file. parts: of the renames, in
-    their order; one, unless the flash has no room for the old files beside the new ones.
+    All of copy and staged are renamed into place together. parts: the renames in order; there is
+    one part, unless the flash has no room for the old files beside the new ones.
     """
 
     copy: dict[str, bytes] = field(default_factory=dict)
@@ -81,14 +83,14 @@ class Plan:
 
     @property
     def ended(self) -> list[str]:
-        """Files of an update over the air that is under way: they go first, its phase before all.
-        Each takes a block at least."""
+        """Files of an update over the air that is in progress. They are removed first, its phase
+        before all others. Each occupies at least one block."""
         found = [path for path in self.remove if path.startswith(f"{UPDATE}/")]
         return sorted(found, key=lambda path: (not path.startswith(f"{UPDATE}/phase"), path))
 
     @property
     def folders(self) -> list[str]:
-        """Those of the files to copy, each after the one in which it lies."""
+        """The folders of the files to copy, each after its parent."""
         parents = {str(one) for path in self.copy for one in PurePosixPath(path).parents}
         return sorted(parents - {"/"})
 
@@ -98,8 +100,8 @@ class Plan:
 
     @property
     def renames(self) -> list[str]:
-        """In the order in which they are done: what says what is ours, the code, certificates,
-        settings, main.py."""
+        """Paths to rename, in order: the record of what is ours, code, certificates, settings,
+        main.py."""
         return sorted([*self.copy, *self.staged], key=lambda path: (_rank(path), path))
 
     @property
@@ -117,9 +119,10 @@ def _rank(path: str) -> int:
 def make(
     wanted: dict[str, bytes], inventory: Inventory, stale_in: tuple[str, ...], record: Record
 ) -> Plan:
-    """wanted: path -> bytes.
+    """Plan the changes from the inventory to the wanted files, path -> bytes.
 
-    stale_in: the folders where files of ours that are not wanted go. record: of the last flash.
+    stale_in: the folders from which files of ours that are not wanted are removed. record: that of
+    the last flash.
     """
     plan = Plan()
     for path, data in wanted.items():
@@ -136,7 +139,7 @@ def make(
     if PACKAGE in stale_in:
         kept = [*wanted, *(inventory.hashes.keys() - {*plan.remove})]
         empty = [room for room in inventory.rooms if not any(_is_in(room, path) for path in kept)]
-        plan.emptied = sorted(empty, reverse=True)  # a room before the one in which it lies
+        plan.emptied = sorted(empty, reverse=True)  # a room before the one that contains it
     return plan
 
 
@@ -147,7 +150,8 @@ def _is_in(folder: str, path: str) -> bool:
 def known_files(
     record: Record, inventory: Inventory, sources: dict[str, set[str]]
 ) -> dict[str, set[str]]:
-    """path -> hashes of what is ours there. sources: of what somebody may have copied by hand."""
+    """Return path -> hashes of the contents that are ours. sources: the same for files that
+    somebody may have copied by hand."""
     known = {path: set(hashes) for path, hashes in sources.items()}
     for path, hashes in record.files.items():
         known.setdefault(path, set()).update(hashes)
@@ -157,7 +161,8 @@ def known_files(
 
 
 def read_record(text: str) -> Record:
-    """What is no record says nothing; one from before there were shared folders has no modules."""
+    """Parse the text of a record; if it is not valid, the Record is empty. A record from before
+    there were shared folders has no modules."""
     try:
         found = json.loads(text)
         files = {str(path): [str(one) for one in hashes] for path, hashes in found["files"].items()}
@@ -183,9 +188,9 @@ def respect_users_files(
     port: str,
     replace: bool,
 ) -> None:
-    """Files in the root and the shared folders that are in the way: ours go, the user's stay, or
-    are put aside. known: path -> hashes of what is ours. Raises ToolError.
-    """
+    """Deal with files in the root and in the shared folders that are in the way: remove ours, and
+    put the user's aside if `replace` is set. known: path -> hashes of what is ours. Raises
+    ToolError for a file of the user's without `replace`."""
     for path in [path for path in wanted if _is_in_root(path) or _is_shared(path)]:
         source = path.removesuffix(".mpy") + ".py"  # would be imported instead of the .mpy file
         for found in {path, source}:
@@ -207,8 +212,8 @@ def respect_users_files(
 def add_record(
     plan: Plan, wanted: dict[str, bytes], inventory: Inventory, name: str, former: Record
 ) -> None:
-    """Until the next change the files may be those on the board or the new ones: a power cut may
-    leave either."""
+    """Add the record of what is ours. For a file in the root, it has the hashes of the old content
+    and of the new one, because a power cut may leave either."""
     if not plan.touches_code:
         return
     files = {}
@@ -217,7 +222,7 @@ def add_record(
         files[path] = sorted({digest(wanted[path]), *present} - {""})
     modules = sorted({*filter(_is_shared, wanted), *(former.modules & inventory.hashes.keys())})
     facts = {"board": name, "version": firmware_version(), "files": files, "modules": modules}
-    facts["made"] = max(former.made_s, int(time.time()))  # a list that was signed before is void
+    facts["made"] = max(former.made_s, int(time.time()))  # lists signed before now are void
     record = json.dumps(facts, sort_keys=True).encode()
     if inventory.hashes.get(RECORD) != digest(record):
         plan.copy[RECORD] = record
@@ -225,8 +230,8 @@ def add_record(
 
 
 def add_drivers(plan: Plan, wanted: dict[str, bytes], inventory: Inventory, text: str) -> None:
-    """text: the record as it is on the board. Its list of modules follows the drivers that come and
-    go with settings alone."""
+    """Update the list of modules in the record when only settings change, which may add and remove
+    drivers. text: the record as it is on the board."""
     try:
         facts = json.loads(text)
     except ValueError:
@@ -241,7 +246,8 @@ def add_drivers(plan: Plan, wanted: dict[str, bytes], inventory: Inventory, text
 
 
 def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) -> None:
-    """Fills plan.parts. outbox_blocks: those that are still to be pinned. Raises ToolError."""
+    """Check that there is room, and fill plan.parts. outbox_blocks: those that are still to be
+    pinned. Raises ToolError."""
     files = sum(blocks_of(data) for data in plan.copy.values())
     free = free_blocks(inventory) + len(plan.ended)
     rooms = [one for one in plan.folders if _is_in(PACKAGE, one) and one not in inventory.rooms]
@@ -260,10 +266,10 @@ def check_room(plan: Plan, inventory: Inventory, outbox_blocks: int, port: str) 
 
 
 def _parts(plan: Plan, inventory: Inventory, free: int) -> list[list[str]]:
-    """The renames, in parts that fit: a file that replaces one frees a block at least. []: that is
-    not enough either."""
+    """Split the renames into parts that fit: a file that replaces another frees at least one block.
+    Returns [] if even that is not enough."""
     parts: list[list[str]] = [[]]
-    left = free  # while the present part arrives
+    left = free  # blocks left for the present part
     for path in plan.renames:
         needed = blocks_of(plan.copy[path]) if path in plan.copy else 0
         if needed > left:

@@ -16,9 +16,9 @@ _MAKERS = {
 
 
 def rows(answer_s: float | None) -> list[tuple[str, str]]:
-    """A row or more for each port.
+    """One or more rows for each port.
 
-    answer_s: ask each board, and wait that long; None: do not ask.
+    answer_s: how long to wait for the answers of each board; None: do not ask the boards.
     """
     from serial.tools import list_ports
 

@@ -1,5 +1,5 @@
-"""What the user sees while a board is worked on: each step from the first second, a bar on a
-terminal and lines elsewhere. All on stderr."""
+"""Shows the user, on stderr, the progress of work on a board: each step as it begins; within a
+step, a bar on a terminal and lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from outpost_tools.common.visible import unguarded
 
 _LINE_EVERY_S = 5.0
-Show = Callable[[int, int], None]  # done, in all
+Show = Callable[[int, int], None]  # (done, total)
 
 
 class Progress:
-    """note() for a step that begins; bar() for one with a length."""
+    """note() announces a step; bar() shows the progress of a step with a known length."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._last = ""
 
     def note(self, text: str) -> None:
-        """Not twice in a row."""
+        """Print the text, but not twice in a row."""
         if text != self._last:
             self._last = text
             self.emit(text, time.monotonic() - self._began)
@@ -32,7 +32,7 @@ class Progress:
 
     @contextmanager
     def bar(self, title: str, unit: str) -> Iterator[Show]:
-        """Its callable takes how much is done, and how much there is."""
+        """Yields a callable that takes how much is done, and how much there is."""
         if not sys.stderr.isatty():
             yield self._lines(title)
             return
@@ -62,7 +62,7 @@ class Progress:
 
 
 class Silent(Progress):
-    """For programs that call the job."""
+    """Prints no steps: for programs that call the job."""
 
     def note(self, text: str) -> None:
-        """Nobody is there to read it."""
+        """Print nothing: nobody would read it."""

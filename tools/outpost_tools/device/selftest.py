@@ -1,9 +1,9 @@
-"""A board tests itself: its outbox opens, messages are stored and sent without heap, the broker
+"""A board tests itself: its outbox opens, messages are stored and sent without heap, and the broker
 answers.
 
-The outbox is opened as main.py opens it (a stock board pins its blocks at that, if need be) and
-only read. The messages go into an outbox in RAM, to a server that is a few lines of the script. The
-link is asked for as main.py asks for it, in an interpreter as fresh as main.py's.
+The outbox is opened as main.py opens it, and only read; opening pins the blocks of a stock board,
+if they are not pinned yet. The messages go into an outbox in RAM, and to a server of a few lines in
+the script. The link is opened as main.py opens it, in an interpreter as fresh as main.py's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HINTS = {
     "some of 'series', 'commands', 'update_key', 'level' 5, or take a board with more memory",
 }
 _LEVEL = "it does not speak this version of MQTT: see 'level'"
-# What looking at the broker from here does not explain.
+# Errors that a look at the broker from here does not explain.
 _ELSEWHERE = (
     "REFUSED", "TAKEN_OVER", "TLS_UNTRUSTED", "WIFI_WRONG_PASSWORD", "WIFI_NO_AP", "NTP_FAILED",
     "ENOMEM",
@@ -103,7 +103,7 @@ def blocks():
 
 print("B", blocks())
 """
-# Small functions: a frame of more than 11 words would take heap.
+# The functions are small, because a frame of more than 11 words would allocate.
 _HEAP = """
 import gc
 import micropython
@@ -246,8 +246,8 @@ def link(limit_ms):
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """held: messages that wait. status: of mount(), BLANK before the first start. left_out: blocks
-    that failed. aside: messages that the server would not take."""
+    """held: messages that wait. status: that of mount(), BLANK before the first start. left_out:
+    number of blocks that failed. aside: number of messages that the server refused."""
 
     status: int
     blocks: int
@@ -259,7 +259,7 @@ class Outbox:
 
     @property
     def troubles(self) -> str:
-        """For a line about it; "": none."""
+        """The end of a line about the outbox; "" if there is no trouble."""
         text = f"; {self.left_out} blocks failed and left out" if self.left_out else ""
         return f"{text}; {self.aside} messages set aside" if self.aside else text
 
@@ -267,10 +267,11 @@ class Outbox:
 def outbox(
     board: Board, show: ShowSteps = lambda done, total: None, answer_s: float = 0.0
 ) -> Outbox | str:
-    """Opens it, which pins it if need be; or the reason why it cannot be opened. Raises ToolError.
+    """Open the outbox, which pins its blocks if they are not pinned yet. Returns the reason if it
+    cannot be opened. Raises ToolError.
 
-    show: gets pinning's steps, done and in all. answer_s: to wait for each; 0: as `flash_time.py`
-    has it.
+    show: called with the steps of pinning, done and in all. answer_s: how long to wait for each; 0:
+    the time of `flash_time.py`.
     """
 
     def take(line: str) -> None:
@@ -288,13 +289,14 @@ def outbox(
 
 
 def _blocks(board: Board) -> int:
-    """Those that are pinned, or that the settings ask for, whichever is more."""
+    """The number of blocks that are pinned, or that the settings ask for, whichever is greater."""
     found = _answer(board, board.run(_BLOCKS), "B")
     return 0 if isinstance(found, str) else int(found[0])
 
 
 def heap_free(board: Board) -> str:
-    """What to report. Raises ToolError when the board needs heap for it, or loses a message."""
+    """Send messages with the heap locked. Returns what to report. Raises ToolError if the board
+    needs heap for it, or loses a message."""
     found = _answer(board, board.run(f"{_HEAP}\nheap_free({_MESSAGES})"), "M")
     if [*found] != [str(_MESSAGES), "0"]:
         raise ToolError(
@@ -307,10 +309,11 @@ def heap_free(board: Board) -> str:
 def link(
     board: Board, limit_s: float = LINK_S, show: Callable[[str], None] = lambda state: None
 ) -> tuple[bool, str]:
-    """Whether the broker let the board in, and what to report. After outbox(), which says more of
-    a board that does not open; no script of before can go on after it.
+    """Return whether the broker let the board in, and what to report. Call this after outbox(),
+    which says more about a board that does not open. The interpreter is restarted, so no earlier
+    script can continue after it.
 
-    show: gets each reason why the broker does not accept it, when it comes up.
+    show: called with each reason why the broker does not accept the board, as it comes up.
     """
     since = time.monotonic()
     seen: list[str] = []
@@ -336,13 +339,13 @@ def link(
 
 
 def _address(lines: list[str]) -> list[str]:
-    """Host, port, whether with TLS, and the level, as the board has them; [] if it said nothing."""
+    """Host, port, TLS (0 or 1) and level, as the board has them; [] if it did not say."""
     return next((line.split()[1:] for line in lines if _AT.fullmatch(line)), [])
 
 
 def _cause(name: str, at: list[str], code: int) -> str:
-    """What a board cannot see: why it was refused, and what answers at the address, seen from this
-    computer. code: of CONNACK. Otherwise what to look for."""
+    """What a board cannot see: why it was refused (code: that of CONNACK), or what answers at the
+    address, seen from this computer. Otherwise a hint at what to check."""
     hint = _HINTS.get(name, "")
     if not at:
         return hint
@@ -357,15 +360,16 @@ def _cause(name: str, at: list[str], code: int) -> str:
 
 
 def name_of(number: int) -> str:
-    """A status of the firmware; an error number of the port (those of POSIX); or one of mbedTLS's,
-    which are below -256."""
+    """The name and number of a status of the firmware, of an error number of the port (those of
+    POSIX), or of one of mbedTLS's, which are below -256."""
     names = {value: name for name, value in vars(status_numbers()).items() if value < 0}
     name = names.get(number) or errno.errorcode.get(number, "error")
     return f"{name} ({number})"
 
 
 def _answer(board: Board, lines: list[str], letter: str) -> list[str] | str:
-    """The words after the letter; a text when the board printed a reason instead."""
+    """The words after the letter; a text if the board printed a reason instead. Raises
+    ToolError."""
     for line in lines:
         if line.startswith("X "):
             return line[2:]

@@ -1,7 +1,9 @@
-"""Each sensor is read once on the board: its values with their units, or its fault and what to do.
+"""Reads each sensor once on the board, and reports its values with their units, or its fault and
+what to do.
 
-After `selftest.outbox()`, which opens the board. The reading is main.py's own, through
-`station/guard.py`; one that settles is read again after its time.
+It runs after `selftest.outbox()`, which opens the board. It reads as main.py does, through
+`station/guard.py`. A sensor that needs time to settle, or that has no values at first, is read
+again after that time.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from decimal import Decimal
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device.connection import Board
 
-_SILENCE_S = 60.0  # of one reading
-_MOST_ADDRESSES = 100  # more answer where none does: the line is held down
+_SILENCE_S = 60.0  # for one reading
+_MOST_ADDRESSES = 100  # if more seem to answer, none does: a line is held down
 _SCRIPT = """
 import time
 
@@ -60,8 +62,9 @@ print("D" if settings else "X")
 
 @dataclass
 class Sensor:
-    """values: (name, text with the unit). fault: index into guard.FAULTS. answers: addresses on its
-    bus, None where it has none. uart: the board's pins tx and rx."""
+    """values: (name, value with its unit). fault: index into guard.FAULTS, 0 if there is none.
+    answers: addresses that answer on its bus; None if it has no bus. uart: the board's tx and rx
+    pins."""
 
     name: str
     values: list[tuple[str, str]] = field(default_factory=list)
@@ -77,7 +80,7 @@ class Sensor:
         return self.fault == 0
 
     def text(self, words: tuple[str, ...]) -> str:
-        """words: guard.FAULTS."""
+        """A text for the report. words: guard.FAULTS."""
         values = [f"{text}" if name == self.name else f"{name.removeprefix(self.name + '_')} {text}"
                   for name, text in self.values]  # fmt: skip
         if self.is_good:
@@ -114,8 +117,8 @@ class Sensor:
 
 
 def run(board: Board) -> list[Sensor]:
-    """Nothing of a board that did not open. Raises ToolError, which names the sensor that did not
-    come back; the board then takes no other script."""
+    """Read each sensor; [] if the board did not open. Raises ToolError; if a driver did not return,
+    it names the sensor, and the board accepts no other script."""
     found: list[Sensor] = []
 
     def take(line: str) -> None:
@@ -143,7 +146,7 @@ def run(board: Board) -> list[Sensor]:
 
 
 def _take(sensor: Sensor, letter: str, rest: str) -> None:
-    """One line of the board's; its drivers may print others between."""
+    """Take one line that the board printed. Drivers may print other lines in between."""
     words = rest.split()
     if letter == "V" and len(words) == 4:
         value = Decimal(words[3]).scaleb(int(words[2]))

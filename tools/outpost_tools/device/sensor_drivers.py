@@ -1,8 +1,8 @@
-"""Drivers of the sensors that settings name: found, checked, made ready for a board. No driver is
-run here: KEYS and READINGS are plain values, read from its text.
+"""Finds the drivers of the sensors that settings name, checks them, and makes their files for a
+board. It runs no driver: KEYS and READINGS are plain values, which it reads from the source.
 
-A file of the user's, beside the settings, comes before one of boards/sensors; it is copied as it
-is. The rules are the firmware's own (boards/support/sensor_file.py).
+A user's file beside the settings takes precedence over one in boards/sensors; it is copied
+uncompiled. The rules are the firmware's own (boards/support/sensor_file.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _HELP = 'see "The driver contract" in boards/PORTING.md'
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """path: on the desktop. keys, readings: KEYS and READINGS of the file."""
+    """path: on the desktop. is_own: it is the user's. keys, readings: KEYS and READINGS of the
+    file."""
 
     name: str
     path: Path
@@ -42,7 +43,7 @@ class Driver:
         return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
 
     def built(self, architecture: str) -> tuple[str, bytes]:
-        """(path on the board, bytes). Raises ToolError with what mpy-cross said."""
+        """Return (path on the board, bytes). Raises ToolError with what mpy-cross said."""
         title = f"{DRIVERS[1:]}/{self.name}.py"
         compiled = firmware_build.compiled(self.source, title, architecture)
         if self.is_own:
@@ -51,13 +52,14 @@ class Driver:
 
 
 def names() -> list[str]:
-    """Those of boards/sensors."""
+    """The names of the drivers in boards/sensors."""
     folder = source_tree.repository() / "boards" / firmware_build.DRIVERS
     return sorted(path.stem for path in folder.glob("*.py"))
 
 
 def own_names(folder: Path) -> list[str]:
-    """Those of the user's, in this folder of settings; other Python files there are no drivers."""
+    """The names of the user's drivers in this folder of settings; other Python files are
+    ignored."""
     files = [*(folder / firmware_build.DRIVERS).glob("*.py"), *folder.glob("*.py")]
     found = []
     for name in sorted({path.stem for path in files}):
@@ -68,8 +70,8 @@ def own_names(folder: Path) -> list[str]:
 
 
 def find(name: str, folder: Path | None) -> Driver:
-    """folder: of the settings; None: ours alone. Raises ValueError: what is wrong, for a message
-    that names the sensor."""
+    """Find a driver by its name. folder: that of the settings; None: only boards/sensors. Raises
+    ValueError, which says what is wrong, for a message that names the sensor."""
     ours = source_tree.repository() / "boards" / firmware_build.DRIVERS / f"{name}.py"
     own = [folder / "sensors" / f"{name}.py", folder / f"{name}.py"] if folder else []
     path = next((one for one in [*own, ours] if one.is_file()), None)
@@ -93,7 +95,7 @@ def find(name: str, folder: Path | None) -> Driver:
 
 
 def checked(given: dict[str, Any], folder: Path | None) -> Driver:
-    """The driver of a sensor whose settings fit it. Raises ValueError."""
+    """Return the driver of a sensor, if the sensor's settings fit it. Raises ValueError."""
     driver = find(given["driver"], folder)
     rules = sensor_rules()
     try:
@@ -106,7 +108,8 @@ def checked(given: dict[str, Any], folder: Path | None) -> Driver:
 
 
 def wired(sensors: Any, folder: Path | None) -> list[pin_check.Sensor]:
-    """The checked ones that have pins; without those whose driver cannot be found."""
+    """Checked sensors, for pin_check.py. Left out are the chip's own sensors without a pin, and
+    sensors whose driver cannot be found."""
     return [one for given in sensors or () if (one := _wired(given, folder))]
 
 
@@ -127,13 +130,13 @@ def _wired(given: Any, folder: Path | None) -> pin_check.Sensor | None:
 def pin_faults(
     sensors: Any, folder: Path | None, board: Pinout | None, *, deep_sleep: bool
 ) -> list[str]:
-    """What is wrong with the pins of checked sensors; empty texts where nothing is."""
+    """What is wrong with the pins of checked sensors; an empty text means no fault."""
     found = pin_check.faults(wired(sensors, folder), board, deep_sleep=deep_sleep)
     return [f"has a sensor {one}" if one else "" for one in found]
 
 
 def readings(sensors: Any, folder: Path | None) -> list[str]:
-    """The names of what checked sensors read, in their order."""
+    """The names of the readings of checked sensors, in order."""
     drivers = on_board(sensors, folder)
     found = []
     for given in sensors or ():
@@ -148,7 +151,7 @@ def readings(sensors: Any, folder: Path | None) -> list[str]:
 
 
 def double_name(names: list[str]) -> str:
-    """A reading that two sensors have, as a fault; "" where there is none."""
+    """The fault of two sensors that have a reading with the same name; "" if there are none."""
     for name in names:
         if names.count(name) > 1:
             return f"has two sensors with a reading {name!r}; give one another 'name'"
@@ -156,7 +159,8 @@ def double_name(names: list[str]) -> str:
 
 
 def series_faults(full: dict[str, Any], names: list[str]) -> list[tuple[str, str]]:
-    """(key, "" or what is wrong) of settings with series, on a board with these readings."""
+    """Return (key, "" or what is wrong) for settings with series, on a board with these readings.
+    Returns [] without series."""
     if not full["series"]:
         return []
     count = len(names)
@@ -176,8 +180,8 @@ def needed(driver: Driver) -> list[str]:
 
 
 def on_board(sensors: Any, folder: Path | None) -> dict[str, Driver]:
-    """{name: driver} of the sensors of checked settings; those that cannot be found are left
-    out."""
+    """Return {name: driver} for the sensors in checked settings; drivers that cannot be found are
+    left out."""
     found = {}
     for given in sensors or ():
         if isinstance(given, dict) and given["driver"] not in found:
@@ -189,7 +193,7 @@ def on_board(sensors: Any, folder: Path | None) -> dict[str, Driver]:
 
 
 def files(drivers: dict[str, Driver], architecture: str) -> dict[str, bytes]:
-    """path on the board -> bytes. Raises ToolError."""
+    """Return path on the board -> bytes. Raises ToolError."""
     try:
         return dict(driver.built(architecture) for driver in drivers.values())
     except ToolError as error:
@@ -197,7 +201,8 @@ def files(drivers: dict[str, Driver], architecture: str) -> dict[str, bytes]:
 
 
 def _values(source: str) -> dict[str, Any]:
-    """Of the file's KEYS and READINGS; Ellipsis for one that is no plain value."""
+    """Return the values of KEYS and READINGS in the file; Ellipsis for one that is not a plain
+    value."""
     found: dict[str, Any] = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

@@ -1,7 +1,7 @@
-"""A sensor in one line, as `outpost provision` asks for it: "attic=bme280 scl=5 sda=4".
+"""Parses sensors in one line, as `outpost provision` asks for them: "attic=bme280 scl=5 sda=4".
 
-A name alone is one of the chip's own. Keys that a driver needs and that are not in the line are
-asked for one by one.
+A sensor without `=` in its first word is one of the chip's own, or a driver without another name.
+Keys that a driver needs and that are not in the line are asked for one by one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Read = Callable[[str], str]
 
 
 def parsed(text: str, own: tuple[str, ...], read: Read) -> list[Any] | None:
-    """As settings have them. own: the chip's. read: asks for one key; None: an answer of it was not
-    for us."""
+    """Return the sensors as settings contain them, or None if the user went back. own: the chip's
+    own sensors. read: asks for the value of one key."""
     found: list[Any] = []
     for part in (one.split() for one in text.split(",") if one.strip()):
         sensor = _sensor(part, own)
@@ -31,14 +31,14 @@ def parsed(text: str, own: tuple[str, ...], read: Read) -> list[Any] | None:
 
 
 def line(sensors: Any) -> str:
-    """The reverse: what was answered last time."""
+    """The reverse of parsed(): one line, to offer the last answer again."""
     if not isinstance(sensors, list):
         return str(sensors)
     return ", ".join(map(_line, sensors))
 
 
 def toml(value: Any) -> str:
-    """A value of settings; sensors are inline tables."""
+    """A value of settings in TOML; sensors are inline tables."""
     if isinstance(value, dict):
         pairs = (f"{_toml_key(key)} = {toml(one)}" for key, one in value.items())
         return f"{{{', '.join(pairs)}}}"
@@ -48,7 +48,7 @@ def toml(value: Any) -> str:
 
 
 def number_or_text(text: str) -> Any:
-    """A number in decimal or as 0x76, or text."""
+    """A number (decimal, or as 0x76), or else the text."""
     try:
         return int(text, 0)
     except ValueError:
@@ -56,12 +56,12 @@ def number_or_text(text: str) -> Any:
 
 
 def _toml_key(key: str) -> str:
-    """In quotes where it holds a full stop, as the name of a reading may."""
+    """Quoted if it contains a full stop, as the name of a reading may."""
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
 
 
 def _sensor(words: list[str], own: tuple[str, ...]) -> Any:
-    """The words of one sensor; a text where it is none of a driver."""
+    """The sensor that these words describe: a table if it has a driver, else a text."""
     name, _, driver = words[0].rpartition("=")
     if not name and (driver in own or "@" in driver or driver not in _drivers()):
         return " ".join(words) if name or len(words) == 1 else _given(words[1:], driver, "")
@@ -78,27 +78,27 @@ def _given(words: list[str], driver: str, name: str) -> dict[str, Any]:
 
 
 def text_keys(driver: str, folder: Path) -> set[str]:
-    """Those whose value stays text where it looks like a number: a DS18B20's rom of digits, an
+    """The keys whose value stays text even if it looks like a number: a DS18B20's rom of digits, an
     HX711's gain of "128"."""
     try:
         keys = sensor_drivers.find(driver, folder).keys
-    except ValueError:  # told by the check that follows
+    except ValueError:  # reported by the check that follows
         return set()
     return {key for key, rule in keys.items() if isinstance(rule, str) or isinstance(rule[0], str)}
 
 
 def _drivers() -> set[str]:
-    """Ours, and the files beside where the settings would be."""
+    """The names of our drivers, and of the files where the user's drivers would be."""
     folder = Path()
     own = {path.stem for place in (folder, folder / "sensors") for path in place.glob("*.py")}
     return {*sensor_drivers.names(), *own}
 
 
 def _completed(given: dict[str, Any], read: Read) -> bool:
-    """Asks for what the driver needs; false where an answer goes back."""
+    """Ask for the keys that the driver needs. Returns False if the user goes back."""
     try:
         driver = sensor_drivers.find(given["driver"], Path())
-    except ValueError:  # told by the check that follows
+    except ValueError:  # reported by the check that follows
         return True
     for key in sensor_drivers.needed(driver):
         if key not in given:

@@ -1,9 +1,9 @@
-"""A settings file (TOML) to what a board gets: settings.json and certificates. All is checked
-before a board is touched.
+"""Turns a settings file (TOML) into what a board gets: settings.json and certificates. Everything
+is checked before a board is touched.
 
-Keys, types and limits are the firmware's own (`firmware/station/settings.py`); here is what only
-the desktop can check, or who knows the kind of board. Values of secret keys never leave this module
-but in the files for the board.
+The rules for keys, types and limits are the firmware's own (`firmware/station/settings.py`). This
+module adds the checks that only the desktop can make, or that need the kind of board. Values of
+secret keys are not printed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from outpost_tools.device.kinds import Kind
 from outpost_tools.device.plan import SETTINGS
 
 SECRET_KEYS = ("password", "wifi_password", "wifi_networks", "update_key")
-_MOST_TOPIC_BYTES = 255  # the outbox has a byte for it
+_MOST_TOPIC_BYTES = 255  # the outbox stores this length in one byte
 _LONGEST_ENDING = "/durable"
 _HIDDEN = "(hidden)"
 _NO_BROKER = ", or give --credentials, where `outpost broker` made the broker"
@@ -106,8 +106,8 @@ interval_ms = 60000              # a measurement every minute
 class Settings:
     """files: path on the board -> bytes, the certificates before settings.json, which names them.
 
-    given: without defaults, but for `mode`. says_mode: it was given. drivers: of the sensors, by
-    name. wired: the sensors with pins.
+    given: without defaults, except for `mode` and `say_state`. says_mode: whether `mode` was given.
+    drivers: those of the sensors, by name. wired: the sensors that have pins, for pin_check.py.
     """
 
     given: dict[str, Any]
@@ -118,7 +118,7 @@ class Settings:
     wired: list[pin_check.Sensor] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """For people: no secrets."""
+        """A line for each key, for people; secrets are hidden."""
         return [
             f"{key} = {_HIDDEN if key in SECRET_KEYS else json.dumps(self.given[key])}"
             for key in sorted(self.given)
@@ -132,9 +132,9 @@ def load(
     *,
     keep_names: bool = False,
 ) -> Settings:
-    """kind: None where it does not matter. broker: credentials for what the file leaves out, see
-    broker_part.py. keep_names: the board has its names already. Raises ToolError: one line with
-    file, key and remedy."""
+    """Load and check a settings file. kind: None if it does not matter. broker: credentials for the
+    keys that the file leaves out, see broker_part.py. keep_names: the board has these names
+    already, so accept them. Raises ToolError: one line with file, key and remedy."""
     given = parsed(path)
     is_secret = any(given.get(key) for key in SECRET_KEYS)
     given, ca = broker_part.merged(given, broker, path.name)
@@ -152,18 +152,19 @@ def load(
 
 
 def tell_mode(settings: Settings, name: str) -> None:
-    """On stderr, where a board is to be given these settings and its mode was not chosen."""
+    """Say on stderr that `mode` is left at its default, if it is."""
     if not settings.says_mode:
         print(_NO_MODE.format(name=name), file=sys.stderr)
 
 
 def warn(settings: Settings) -> None:
-    """On stderr."""
+    """Print warning() on stderr, if there is one."""
     exposure.tell(warning(settings))
 
 
 def warning(settings: Settings) -> str:
-    """Of a password that others could read on the way; "" when all is well."""
+    """The warning about a password that others could read on its way to the broker; "" if there is
+    none."""
     full = settings.full
     if not full["password"] or full["tls"]:
         return ""
@@ -172,7 +173,7 @@ def warning(settings: Settings) -> str:
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """What the file says, unchecked. Raises ToolError."""
+    """The contents of the file, unchecked. Raises ToolError."""
     return toml_file.load(path, "outpost provision --example")
 
 
@@ -185,15 +186,16 @@ def check(
     *,
     keep_names: bool = False,
 ) -> Settings:
-    """name: of the file, for messages. folder: where file names begin. ca: the authority's
-    certificate where no file has it. Raises ToolError."""
+    """Check settings and prepare the files for the board. name: that of the file, for messages.
+    folder: names of files are relative to it. ca: the authority's certificate, if it does not come
+    from a file. Raises ToolError."""
     given = {**defaults(given), **given}
     try:
         full = settings_module().check(given, name)
     except settings_module().SettingsError as error:
         raise ToolError(str(error)) from None
     says_mode = "mode" in given
-    given = {**given, "mode": full["mode"]}  # on the board it is always said
+    given = {**given, "mode": full["mode"]}  # settings.json always has it
     faults = _faults(full, kind, folder)
     if kind is not None and not keep_names:
         faults += _name_faults(full, folder)
@@ -210,14 +212,15 @@ def check(
 
 
 def check_module(settings: Settings, kind: Kind, machine: str, name: str) -> None:
-    """Once the board has said which module it is. Raises ToolError."""
+    """Check that no sensor uses a pin of the PSRAM, once the board has reported its module. Raises
+    ToolError."""
     if fault := pin_check.psram_fault(settings.wired, kind.pinout, machine):
         raise ToolError(f"{name}: is {machine}: key 'sensors' has a sensor {fault}")
 
 
 def defaults(given: dict[str, Any]) -> dict[str, Any]:
-    """Where they are others than the firmware's: who provisions by this tool has it, and a board
-    with older settings goes on without."""
+    """Defaults that differ from the firmware's: a board that is provisioned by this tool publishes
+    its state, unless confirmations are queued. A board with older settings continues without it."""
     return {"say_state": given.get("confirmation") != "queued"}
 
 
@@ -251,7 +254,8 @@ def _faults(full: dict[str, Any], kind: Kind | None, folder: Path) -> list[tuple
 
 
 def _name_faults(full: dict[str, Any], folder: Path) -> list[tuple[str, str]]:
-    """Of names that a board is given now. One that was named earlier may keep them."""
+    """Faults of the names that a board gets now. A board that was named earlier may keep its
+    names."""
     driven = [one for one in full["sensors"] or () if isinstance(one, dict)]
     found = [
         ("device_id", name_rules.device_fault(full["device_id"])),
@@ -323,9 +327,10 @@ def _sensor_fault(sensor: Any, kind: Kind, folder: Path) -> str:
 def _files(
     given: dict[str, Any], name: str, folder: Path, authority: bytes | None
 ) -> dict[str, tuple[str, bytes]]:
-    """{key: (path on the board, DER)}.
+    """Return {key: (path on the board, DER)}. Raises ToolError.
 
-    A name identifies the content: old settings keep the old file while they are in use.
+    The name of each file depends on its content, so the old file stays as long as old settings need
+    it.
     """
     found: dict[str, tuple[str, bytes]] = {}
     certificate = key = None
@@ -352,7 +357,7 @@ def _files(
 def read_file(
     key: str, given: dict[str, Any], name: str, folder: Path, parse: Callable[[bytes], Any]
 ) -> Any:
-    """What `parse` makes of the file that the key names. Raises ToolError."""
+    """Return the result of `parse` for the file that the key names. Raises ToolError."""
     path = folder / given[key]
     try:
         return parse(path.read_bytes())

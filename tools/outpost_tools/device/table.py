@@ -1,4 +1,4 @@
-"""Two columns for people."""
+"""Formats rows as two columns, for people."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The ledger of a wake: what each step from the import to the acknowledgement takes, in ms on the
-board, and in mAs by the data sheets.
+"""Measures a wake: what each step from the import to the acknowledgement takes, in ms on the board,
+and in mAs according to the data sheet.
 
-A board runs the script in a fresh interpreter, with its own program and settings: it stores one
+The board runs the script in a fresh interpreter, with its own program and settings: it stores one
 reading and sends it. `outpost selftest` runs it on a real board, `make bench` on the emulated
 RP2040.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from outpost_tools.device.connection import Board
 
-# In their order. Without TLS the time comes meanwhile. A board without Wi-Fi has "link" for all
-# from "radio" to "TLS".
+# In order. Without TLS, the time arrives during other steps. A board without Wi-Fi has "link" for
+# all steps from "radio" to "TLS".
 STEPS = (
     "import", "mount", "measure", "store", "radio", "join", "time", "name", "TCP", "TLS", "link",
     "connect", "publish", "acknowledge",
@@ -22,7 +22,7 @@ STEPS = (
 _WITHOUT_RADIO = STEPS[:4]
 # mA: the processor alone, and with the radio receiving. ESP32 Series data sheet, "Current
 # consumption": modem-sleep at 160 MHz, which MicroPython sets (27 to 44), and RX (95 to 100). For
-# the other kinds no data sheet that we have gives both.
+# the other kinds, no data sheet that we have states both.
 CURRENTS_MA = {"ESP32_GENERIC": (44, 100)}
 
 SCRIPT = """
@@ -123,13 +123,13 @@ def wake(limit_ms):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """ms: step -> milliseconds. is_whole: up to the acknowledgement."""
+    """ms: step -> milliseconds. is_whole: whether the wake reached the acknowledgement."""
 
     ms: dict[str, int] = field(default_factory=dict)
     is_whole: bool = False
 
     def mas(self, kind: str) -> float | None:
-        """mAs by the data sheet; None: there is no figure."""
+        """mAs according to the data sheet; None if it has no figures for this kind."""
         if kind not in CURRENTS_MA:
             return None
         alone, with_radio = CURRENTS_MA[kind]
@@ -152,7 +152,7 @@ def run(board: Board, limit_s: float) -> Ledger:
 
 
 def parse(lines: list[str]) -> Ledger:
-    """The board's program may print between the lines."""
+    """Parse the script's lines. The board's program may print others in between."""
     found: dict[str, int] = {}
     left = -1
     for line in lines:

@@ -1,5 +1,5 @@
-"""Two ways to watch a board at its port: listen to it, or stop it and look. At the broker:
-following.py."""
+"""Two ways to watch a board at its port: listen to it, or stop it and look. following.py watches it
+at the broker."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def listen(port: str, until: float | None, tell: Say = say) -> None:
                     _tell_way(_QUIET)
                     quiet_at = None
                 *lines, rest = (rest + line.read(max(1, line.in_waiting))).split(b"\n")
-                if len(rest) > _MOST_LINE:  # a board of another speed, or a program that has no end
+                if len(rest) > _MOST_LINE:  # wrong speed of the port, or output without line ends
                     lines, rest = [*lines, rest], b""
                 for one in lines:
                     quiet_at = None
@@ -80,7 +80,7 @@ def listen(port: str, until: float | None, tell: Say = say) -> None:
 def probe(port: str, answer_s: float) -> list[tuple[str, str]]:
     """What the board is, and whether Outpost is on it.
 
-    The program is stopped and restarted. Raises ToolError.
+    Stops the program and restarts it. Raises ToolError.
     """
     with connected(port, answer_s) as board:
         return _who(board)
@@ -94,7 +94,7 @@ def _who(board: Board) -> list[tuple[str, str]]:
 
 
 def look(port: str, answer_s: float) -> list[tuple[str, str]]:
-    """Rows of a table. The program is stopped and restarted. Raises ToolError."""
+    """Rows of a table. Stops the program and restarts it. Raises ToolError."""
     with connected(port, answer_s) as board:
         rows = _who(board)
         heap, free, size = board.run(_SPACE)[-1].split()

@@ -1,4 +1,4 @@
-"""What is wrong with the Wi-Fi part of a board's settings, found before a board is touched."""
+"""Checks the Wi-Fi part of a board's settings before a board is touched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _MOST_SSID_BYTES = 32
 
 
 def faults(full: dict[str, Any]) -> list[tuple[str, str]]:
-    """(key, "" or what is wrong and what to do), of a board that has Wi-Fi. full: with defaults."""
+    """Return (key, "" or what is wrong and what to do) for a board that has Wi-Fi. full: the
+    settings with defaults."""
     host, country = full["broker_host"], full["wifi_country"]
     is_country = re.fullmatch("([A-Z]{2})?", country)
     return [
@@ -32,7 +33,7 @@ def _one_network(full: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _networks(listed: list[Any]) -> list[tuple[str, str]]:
-    """The board's own check, and of the passwords a closer one."""
+    """Apply the board's own check, and a stricter one to the passwords."""
     try:
         found = network_rules().networks(listed)
     except ValueError as error:

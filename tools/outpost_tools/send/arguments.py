@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _boards(args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """The boards' names, and the words of the command."""
+    """Return the boards' names and the words of the command. Raises ToolError."""
     from outpost_tools.common import name_rules
 
     if args.all:
@@ -188,7 +188,7 @@ def _commands(args: argparse.Namespace, boards: list[str], words: list[str]):
 
 
 def _kind(args: argparse.Namespace):
-    """Of the boards; None if it was not given. Raises ToolError."""
+    """Return the kind that --board names, or None without --board. Raises ToolError."""
     from outpost_tools.common import source_tree
     from outpost_tools.device import kinds
 

@@ -1,9 +1,9 @@
 """Sends commands and waits for their answers, also across broker restarts.
 
 It subscribes to answers before it sends a command. A command without an answer is sent again with
-the same id, after a lost connection and at increasing intervals: a broker that was killed may have
-forgotten the board's session, and accepts a command that nobody gets. A board that already knows
-the command does nothing, and repeats its result.
+the same id, after a lost connection and at increasing intervals, because a broker that was killed
+may have forgotten the board's session and then accepts a command that no board receives. A board
+that already knows the command does not execute it again; it only repeats the result.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from outpost_tools.send.line import Access, Line
 RESULTS = {0: "done", 1: "refused", 2: "taken back", 3: "in progress"}
 _IN_PROGRESS = 3
 _CONNECT_S = 20.0
-_GRACE_S = 3.0  # after a repeated result, wait this long for the answer itself, which says why
-_FIRST_REPEAT_S = 10.0  # doubled each time: copies for a sleeping board pile up at the broker
+_GRACE_S = 3.0  # after a repeated result, wait this long for the first answer, which says why
+_FIRST_REPEAT_S = 10.0  # doubled each time, as copies for a sleeping board pile up at the broker
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """result: key of RESULTS. readings: of a report. is_repeat: the command was known."""
+    """result: a key of RESULTS. readings: those of a report. is_repeat: the board knew the command
+    already and only repeats its result."""
 
     result: int
     what: str = ""
@@ -45,7 +46,7 @@ class Answer:
 
 
 def answer_in(payload: bytes) -> tuple[str, Answer] | None:
-    """(id, answer) from a board's message; None if it contains none."""
+    """Return (id, answer) from a board's message, or None if the message contains no answer."""
     try:
         found = message.records_in(payload)
         head = found[0] if isinstance(found, list) else found
@@ -64,19 +65,19 @@ def answer_in(payload: bytes) -> tuple[str, Answer] | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number that a float can hold."""
+    """Whether the value is a number that a float can hold."""
     return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 class Delivery:
-    """Sends the commands; `answers` has the boards' answers by name."""
+    """Sends the commands. `answers` maps names of boards to their answers."""
 
     def __init__(self, access: Access, commands: dict[str, tuple[str, bytes]]) -> None:
         """commands: board -> (id, payload)."""
         self.address = access.address
         self.answers: dict[str, Answer] = {}
         self._commands = commands
-        self._told_again: dict[str, tuple[float, Answer]] = {}  # when, what
+        self._told_again: dict[str, tuple[float, Answer]] = {}  # (time, answer)
         self._published: dict[int, str] = {}  # by packet identifier
         self.line = Line(access, commands, self._publish, self._on_message)
 
@@ -86,8 +87,9 @@ class Delivery:
         return {self._published[mid] for mid in self.line.acknowledged & self._published.keys()}
 
     def run(self, timeout_s: float, *, is_waiting: bool, tell: Callable[[str, Answer], None]):
-        """Ends when all are answered (or just sent, without is_waiting), or after the time. Raises
-        ToolError when the broker refuses."""
+        """Return when each command is answered (without is_waiting: sent), or after timeout_s; a
+        command that is not sent yet has at least 20 s. Raises ToolError if the broker refuses or
+        does not answer."""
         self.line.open()
         try:
             self._wait(time.monotonic() + timeout_s, is_waiting, tell)

@@ -27,9 +27,9 @@ _REFUSED_CODE = 128
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """login: user and password. client_id: to which the broker binds this user; "": to none. own:
-    its file, held while we are connected, because two connections under one identifier would end
-    each other."""
+    """login: user and password. client_id: the client identifier that the broker requires of this
+    user; "" if it requires none. own: the user's credentials file, locked while we are connected,
+    because two connections with the same identifier would end each other."""
 
     address: tuple[str, int]
     prefix: str = "outpost"
@@ -48,7 +48,7 @@ def operators_access(path: Path) -> Access:
 
 
 def _hold(path: Path) -> IO[str]:
-    """Waits until no other command of this machine is connected with these credentials."""
+    """Lock the credentials file; first wait until no other command on this machine uses it."""
     held = path.open()
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,8 +59,8 @@ def _hold(path: Path) -> IO[str]:
 
 
 class Line(MessageConnection[mqtt.MQTTMessage]):
-    """No thread: it works, and calls back, in turn(). acknowledged: packet identifiers that the
-    broker has acknowledged."""
+    """Has no thread: turn() does the work and calls the callbacks. acknowledged: packet identifiers
+    that the broker has acknowledged."""
 
     keeps_session = False
     keep_alive_s = refusals.SHORT_KEEP_ALIVE_S
@@ -72,8 +72,8 @@ class Line(MessageConnection[mqtt.MQTTMessage]):
         on_ready: Callable[[], None],
         on_message: Callable[[str, mqtt.MQTTMessage], None],
     ) -> None:
-        """on_ready: called after each connection, when answers are subscribed to. on_message:
-        called with board and message."""
+        """on_ready: called after each connection, once the answers are subscribed to. on_message:
+        called with the board's name and the message."""
         name = access.client_id or f"send-{secrets.token_hex(6)}"
         super().__init__(access.address, name, _LIMITS, credentials=access.login, tls=access.tls)
         self._access, self._boards = access, list(boards)
@@ -98,8 +98,8 @@ class Line(MessageConnection[mqtt.MQTTMessage]):
         return self._client.publish(f"{self._access.prefix}/{board}/command", payload, 1).mid
 
     def turn(self) -> None:
-        """Send and receive for a moment. Raises ToolError when the broker refuses, or does not
-        answer at first."""
+        """Send and receive for a moment. Raises ToolError if the broker refuses, or if the first
+        connection fails."""
         for message in self.take(_TURN_S):
             self._on_received(message.topic.split("/")[-2], message)
         if self.connected:
@@ -110,7 +110,7 @@ class Line(MessageConnection[mqtt.MQTTMessage]):
     # --- Called by the connection ---
 
     def _greet(self, text: str) -> None:
-        """The answers show that it is connected."""
+        """Print nothing: the answers show that we are connected."""
 
     def _on_no_connection(self, reason: str) -> None:
         if self._connection:

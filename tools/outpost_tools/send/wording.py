@@ -1,5 +1,5 @@
-"""Turns words of the command line into a command, as JSON. Pure, except that it reads secrets from
-files."""
+"""Turns words of the command line into a command, as JSON. It reads files (secrets, settings,
+drivers), but knows no broker."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FORMS = "report, restart, set KEY=VALUE ..., stay-awake TIME"
 
 
 def new_id() -> str:
-    return secrets.token_hex(_ID_BYTES)  # never begins with "-", because it is typed after --id
+    return secrets.token_hex(_ID_BYTES)  # hex never begins with "-": users type it after --id
 
 
 def seconds_of(text: str, what: str) -> int:
-    """`90s`, `10m`, `1h`, `2d`. Raises ToolError."""
+    """Seconds in a time such as `90s`, `10m`, `1h` or `2d`. Raises ToolError."""
     found = re.fullmatch(r"(\d{1,9})([smhd])", text)
     if not found:
         raise ToolError(f"{what} {text!r}: give a time as 90s, 10m, 1h or 2d")
@@ -38,7 +38,7 @@ def seconds_of(text: str, what: str) -> int:
 
 
 def until_of(text: str, now_s: float) -> int:
-    """Seconds since 1970: given directly, or as a time from now on. Raises ToolError."""
+    """Seconds since 1970. text: these seconds, or a time from now. Raises ToolError."""
     if text.isdecimal() and int(text) >= _FIRST_ABSOLUTE_S:
         return int(text)
     return int(now_s) + seconds_of(text, "--until")
@@ -53,8 +53,8 @@ def command(
     held: str | None = None,
     board: Pinout | None = None,
 ) -> bytes:
-    """The payload. held: "send" or "move", what becomes of held messages. board: its pins, where
-    the kind is known. Raises ToolError."""
+    """Return the payload. held: what becomes of held messages, "send" or "move". board: the pins of
+    the board, if its kind is known. Raises ToolError."""
     made: dict[str, Any] = {"id": command_id, **_action(words)}
     _check_sensors(made.get("settings", {}), board)
     made |= _held(made, held)
@@ -74,8 +74,8 @@ def command(
 
 
 def check_memory(words: list[str], present: Path, kind: Kind) -> None:
-    """present: the settings that the board has. Raises ToolError if it has not the memory for the
-    new ones."""
+    """present: the file with the settings that the board has now. Raises ToolError if the board
+    does not have the memory for the new ones."""
     changes = _action(words).get("settings")
     if not changes:
         return
@@ -102,7 +102,8 @@ def _action(words: list[str]) -> dict[str, Any]:
 
 
 def _held(made: dict[str, Any], held: str | None) -> dict[str, Any]:
-    """The key of a command that changes the broker. Raises ToolError."""
+    """Return the key `held` for a command that changes the broker, {} where none is needed. Raises
+    ToolError if `held` was given for another command."""
     if not {*made.get("settings", ())} & {*_BROKER}:
         if held:
             raise ToolError(f"--held is for `set` with {' or '.join(_BROKER)}")
@@ -111,7 +112,8 @@ def _held(made: dict[str, Any], held: str | None) -> dict[str, Any]:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """KEY=VALUE, KEY=@FILE (its first line), KEY= for the default."""
+    """Parse KEY=VALUE, KEY=@FILE (the first line of the file) or KEY= (the default: None). Raises
+    ToolError."""
     key, equals, value = text.partition("=")
     if not equals:
         raise ToolError(f"set {text!r}: give KEY=VALUE, as interval_ms=5000; KEY= is the default")
@@ -131,7 +133,8 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _check_sensors(settings: dict[str, Any], board: Pinout | None) -> None:
-    """Those whose driver is not here are left to the board. Raises ToolError."""
+    """Check the sensors. The board alone checks the options of a sensor whose driver is not here.
+    Raises ToolError."""
     sensors = settings.get("sensors")
     if not sensors:
         return

@@ -1,8 +1,9 @@
-"""Firmware to boards over the broker. What a board does with it: firmware/station/UPDATES.md.
+"""Sends firmware to boards over the broker. firmware/station/UPDATES.md says what a board does with
+it.
 
 arguments.py   `outpost update`
 image.py       the firmware of a board as a signed list and messages; pure
-contents.py    the files that a board of a kind should have
-course.py      look, transfer, put on trial, report
+contents.py    the files that a board of one kind should have
+course.py      the steps of an update: look, transfer, put on trial, report
 transfer.py    transfers an image to a board, and continues where an earlier try ended
 """

@@ -43,7 +43,7 @@ examples:
 """
 
 
-_MOST_WITHIN_S = 3600  # of a board's command
+_MOST_WITHIN_S = 3600  # the limit in a board's command
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:

@@ -1,4 +1,4 @@
-"""The files that a board of a kind should have: the same that `outpost flash` copies."""
+"""The files that a board of one kind should have: those that `outpost flash` copies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outpost_tools.update.image import Content
 
 
 def architecture_of(device: str, mpy: int) -> str:
-    """mpy-cross's name for the interpreter that a board reports. Raises ToolError."""
+    """Return mpy-cross's name for the architecture that a board reports. Raises ToolError."""
     facts = kinds.Facts("micropython", (), "", mpy, "")
     if not facts.architecture or facts.mpy_version != kinds.MPY_VERSION:
         found = ".".join(map(str, facts.mpy_version))
@@ -27,9 +27,10 @@ def architecture_of(device: str, mpy: int) -> str:
 def collect(
     root: Path, kind: kinds.Kind, architecture: str, settings: Settings, *, is_flat: bool = False
 ) -> list[Content]:
-    """What the settings need, and as optional what may be there without them: series in the outbox,
-    drivers. Other modules go. is_flat: for a board that takes no folders of the library. Raises
-    ToolError."""
+    """Return the files that the settings need. Optional files are those that a board may use
+    although these settings do not need them: modules for series that are still in the outbox, and
+    drivers. The update removes all other modules of Outpost. is_flat: for a board that accepts no
+    folders inside the library. Raises ToolError."""
     programs = [driver.source for driver in settings.drivers.values()]
 
     def built(full: dict[str, Any]) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The course of an update: look, transfer the files, put them on trial, report."""
+"""The steps of an update: look, transfer the files, put them on trial, report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ _RESTARTS_S = 60  # for the trial's two restarts, in addition to the time to con
 
 @dataclass
 class Course:
-    """One board. kind: the path of the user's own board folder; None: the kind that it reports."""
+    """The update of one board. kind: the path of the user's own board folder; None: the kind that
+    the board reports."""
 
     access: Access
     settings: Settings
@@ -33,7 +34,7 @@ class Course:
     within_s: int
     progress: Progress
     is_flat: bool = False  # all modules of the library in one folder
-    _rooms: int = field(default=-1, init=False)  # that the board has
+    _rooms: int = field(default=-1, init=False)  # number that the board reports
 
     @property
     def device(self) -> str:
@@ -44,7 +45,7 @@ class Course:
         return bytes.fromhex(self.settings.full["update_key"])
 
     def look(self) -> tuple[int, str]:
-        """Exit status, and what an update would send. Raises ToolError."""
+        """Return the exit status, and what an update would send. Raises ToolError."""
         transfer, made = self._bring(is_dry=True)
         size = sum(len(made.contents[number].data) for number in transfer.needed)
         names = "".join(f"\n    {made.contents[number].path}" for number in transfer.needed)
@@ -54,14 +55,15 @@ class Course:
         )
 
     def run(self) -> tuple[int, str]:
-        """Exit status, and the result. Raises ToolError."""
+        """Return the exit status and the result. Raises ToolError."""
         _, made = self._bring()
         self.progress.note(f"all files are there; on trial, at most {self.within_s} s")
         result = self._put_on_trial(made.tag)
         return (1 if result.result else 0), str(result)
 
     def _bring(self, *, is_dry: bool = False) -> tuple[Transfer, image.Image]:
-        """A board without rooms, of a flash that has no room for them, stays without."""
+        """Transfer the files. If a board without rooms lacks the flash for them, it gets the flat
+        layout. Raises ToolError."""
         self.progress.note("asking the board what it has")
         with self.progress.bar("sending", "B") as show:
             transfer = Transfer(self.access, self.device, self.key, self.timeout_s, show)
@@ -74,8 +76,9 @@ class Course:
         return self._bring(is_dry=is_dry)
 
     def _image_for(self, answer: Answer) -> image.Image:
-        """Recreates the list that the board has, if it is still right, so that the files that
-        arrived under it count. A slow clock does not make the update too old."""
+        """Recreate the list that the board has, if that list is still right, so that files which
+        arrived for it need not be sent again. A new list is always dated after the last update,
+        even if the clock here is slow. Raises ToolError."""
         root = source_tree.repository()
         if not answer.board:
             raise ToolError(f"{self.device}: was not installed by `outpost flash`; do that once")
@@ -111,7 +114,7 @@ class Course:
         limit_s = self.timeout_s + self.within_s + _RESTARTS_S
         command = {
             "id": command_id, "do": "update", "of": tag, "within_s": self.within_s,
-            "until": int(time.time() + limit_s),  # we do not wait for it any longer
+            "until": int(time.time() + limit_s),  # we do not wait longer than that
         }  # fmt: skip
         payload = json.dumps(command, separators=(",", ":")).encode()
         delivery = Delivery(self.access, {self.device: (command_id, payload)})

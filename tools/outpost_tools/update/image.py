@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 TITLE = "outpost-update"
-FORM = 2  # 1: of a board from before packs, which could not take this back
+FORM = 2  # 1: for boards with firmware from before packs, which could not roll back from packs
 TAG_DIGITS = 8
-PART_BYTES = 460  # bytes of a file per message; a board accepts messages of 512
-NO_TAG = "-" * TAG_DIGITS  # the tag of no list
+PART_BYTES = 460  # bytes of a file per message; a board accepts messages of up to 512
+NO_TAG = "-" * TAG_DIGITS  # stands for: no list
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """path: on the board, without the first slash. is_optional: only if the board has it."""
+    """path: on the board, without the leading slash. is_optional: sent only if the board has it."""
 
     path: str
     data: bytes
@@ -26,7 +26,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """text: the list, with its signature. contents: in the order of its lines."""
+    """text: the list with its signature. contents: in the order of the lines of the list."""
 
     text: bytes
     contents: tuple[Content, ...]
@@ -48,7 +48,8 @@ class Image:
 
 
 def _rank(content: Content) -> tuple[int, str]:
-    """The order in which files are put in place: packages, modules in the root, main.py."""
+    """Sort key for the order in which files are put in place: packages, modules in the root,
+    main.py."""
     last = 2 if content.path == "main.py" else 1 if "/" not in content.path else 0
     return last, content.path
 
@@ -63,8 +64,8 @@ def make(
     made_s: int,
     form: int = FORM,
 ) -> Image:
-    """made_s: seconds since 1970; a board accepts no update made before the one it has. form: the
-    one that the board takes."""
+    """made_s: seconds since 1970; a board rejects an update made before the one it has. form: the
+    form of list that the board accepts."""
     ordered = tuple(sorted(contents, key=_rank))
     lines = [f"{TITLE} {form} {device} {board} {version} {made_s}"]
     for one in ordered:
@@ -80,11 +81,11 @@ def sign(key: bytes, text: bytes) -> str:
 
 
 def question(tag: str, asked: int) -> bytes:
-    """asked: counts questions; the answer repeats it."""
+    """asked: the number of the question, which the answer repeats."""
     return f"update {tag or NO_TAG} ask {asked}".encode()
 
 
 def missing(need: str) -> list[int]:
-    """Numbers of the files that a board's answer says it needs. Raises ValueError."""
+    """Return the numbers of the files that a board's answer asks for. Raises ValueError."""
     bits = int.from_bytes(bytes.fromhex(need), "little")
     return [number for number in range(bits.bit_length()) if bits >> number & 1]

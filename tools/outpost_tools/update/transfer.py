@@ -1,8 +1,8 @@
 """Transfers an image to a board: asks what it has, sends what it lacks, asks again.
 
 Only the board's answers count, not the broker's acknowledgements: a broker that was killed, or
-whose queue was full, has lost messages, and the next question shows it. What arrived in an earlier
-try stays on the board, and a recreated list for it is identical byte for byte.
+whose queue was full, may have lost messages, and the answer to the next question shows this. What
+arrived in an earlier try stays on the board; the list recreated for it is identical byte for byte.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from outpost_tools.update.image import NO_TAG, Image, missing, question, sign
 _MESSAGES_AT_ONCE = 200  # between questions; mosquitto queues 1,000 for a board that is away
 _FIRST_REPEAT_S = 5.0  # of a question; doubled up to the longest
 _LONGEST_REPEAT_S = 60.0
-_MOST_ASKED = 1 << 29  # a board's small integers
+_MOST_ASKED = 1 << 29  # fits a small integer on a board
 _MOST_ROUNDS = 20  # of sending without progress
 _NOTHING_ARRIVES = f"sent {_MOST_ROUNDS} times, and nothing arrives; does the broker drop messages?"
 
@@ -38,10 +38,10 @@ class NoAnswer(ToolError):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a board reports about itself and about an update. mpy: `sys.implementation._mpy`.
-    installed_s: when its last update was made. tag, made_s: of the list that it has; "": none.
-    need: "list", or the files; why: the reason why it refuses. rooms: the number of
-    folders of the library, which a list may name; -1: of a board from before there were any. form:
-    of the lists that it takes."""
+    installed_s: when its last update was made. tag, made_s: of the list that the board has; tag is
+    "" if it has none. need: "list", or the files that it needs, for missing(). why: the reason why
+    it refuses, or "". rooms: the number of folders inside its library, which a list may name; -1:
+    its firmware is from before these folders. form: the form of list that it accepts."""
 
     board: str
     version: str
@@ -56,8 +56,9 @@ class Answer:
 
 
 def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None:
-    """The answer in a message on a board's answer topic; None for another message. Raises Refused
-    if it is signed with another key, because this answer decides what we sign next."""
+    """Return the answer in a message on a board's answer topic, or None for any other message.
+    Raises Refused if the answer is signed with another key, because it decides what we sign
+    next."""
     text, _, signature = payload.partition(b"\n")
     try:
         found: dict[str, Any] = json.loads(text)
@@ -80,7 +81,8 @@ def answer_in(payload: bytes, key: bytes, tag: str, asked: int) -> Answer | None
 
 
 class Transfer:
-    """One board. timeout_s: to wait for an answer. show: bytes that are there, of how many."""
+    """The transfer to one board. timeout_s: how long to wait for an answer. show: called with the
+    bytes that have arrived, and the bytes in all."""
 
     def __init__(
         self,
@@ -93,14 +95,15 @@ class Transfer:
         self._device, self._timeout_s, self._show = device, timeout_s, show
         self.needed: list[int] = []  # files that the board did not have
         self._key, self._tag = key, ""
-        self._asked = secrets.randbelow(_MOST_ASKED)  # so that an old answer does not fit
+        self._asked = secrets.randbelow(_MOST_ASKED)  # so that an old answer does not match
         self._question = b""
         self._answer: Answer | None = None
         self._line = Line(access, [device], self._repeat, self._on_message)
 
     def run(self, image_for: Callable[[Answer], Image], *, is_dry: bool = False) -> Image:
-        """Ends when the board has all of it; is_dry: when `needed` is known. image_for: the image
-        for a board with this answer. Raises ToolError, including Refused and NoAnswer."""
+        """Return when the board has the whole image (is_dry: when `needed` is known). image_for:
+        returns the image for a board that gave this answer. Raises ToolError, including Refused and
+        NoAnswer."""
         self._line.open()
         try:
             answer = self._ask("")
@@ -134,7 +137,8 @@ class Transfer:
         raise NoAnswer(_NOTHING_ARRIVES)
 
     def _missing(self, image: Image) -> list[int] | None:
-        """Numbers of the files that the board lacks; None: it lacks the list itself."""
+        """Return the numbers of the files that the board lacks, or None if it lacks the list
+        itself. Raises NoAnswer or Refused."""
         need = self._ask(image.tag).need
         if need == "list":
             return None
@@ -151,7 +155,8 @@ class Transfer:
             self._line.turn()
 
     def _ask(self, tag: str) -> Answer:
-        """Raises NoAnswer without an answer, Refused if the board refuses."""
+        """Ask what the board has. Raises NoAnswer if no answer comes in time, Refused if the board
+        refuses."""
         self._asked += 1
         self._answer, self._tag = None, tag
         self._question = question(tag, self._asked)
@@ -176,7 +181,7 @@ class Transfer:
         return self._answer
 
     def _repeat(self) -> None:
-        """Send the open question, if there is one; also after each connection."""
+        """Send the question again if it is unanswered. Also called after each connection."""
         if self._question and self._answer is None and self._line.connected:
             self._line.publish(self._device, self._question)
 

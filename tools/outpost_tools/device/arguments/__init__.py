@@ -1,2 +1,2 @@
-"""The subcommands about boards and their firmware, a module each; options.py has what several
-take."""
+"""The subcommands for boards and their firmware, one module each; options.py has the options that
+several share."""

@@ -1,4 +1,5 @@
-"""`outpost build`: the firmware as .mpy files, as `outpost flash` copies them, and their sizes."""
+"""`outpost build`: compiles the firmware to .mpy files, as `outpost flash` copies them, and prints
+their sizes."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0. Raises ToolError."""
+    """Return 0. Raises ToolError."""
     from outpost_tools.common import source_tree
     from outpost_tools.device import firmware_build
 
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write_for_a_board(args: argparse.Namespace, root: Path) -> int:
-    """The files of one board, its settings included, into a new folder. Raises ToolError."""
+    """Write the files of one board, including its settings, to a new folder. Raises ToolError."""
     from outpost_tools.device import kinds, payload, sensor_drivers, settings_file
 
     if not args.board or not args.out or args.arch == "boards" or args.source:
@@ -95,7 +96,7 @@ def _write_for_a_board(args: argparse.Namespace, root: Path) -> int:
     built = payload.build(root, kind, args.arch, settings.full, programs)
     built |= sensor_drivers.files(settings.drivers, args.arch) | settings.files
     try:
-        args.out.mkdir(mode=0o700, parents=True)  # passwords and keys are in it
+        args.out.mkdir(mode=0o700, parents=True)  # it will hold passwords and keys
         for path, data in built.items():
             target = args.out / path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`outpost devices`: what is plugged in."""
+"""`outpost devices`: lists the boards that are plugged in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; also when nothing is plugged in."""
+    """Return 0, also when nothing is plugged in."""
     from outpost_tools.device import plugged_in, table
 
     rows = plugged_in.rows(args.timeout if args.probe else None)

@@ -1,4 +1,4 @@
-"""`outpost flash`: puts Outpost on a board with stock MicroPython, or updates it."""
+"""`outpost flash`: installs Outpost on a board with stock MicroPython, or updates it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 when a self-test failed. Raises ToolError."""
+    """Return 0, or 1 if a self-test failed. Raises ToolError."""
     from outpost_tools.common import source_tree
     from outpost_tools.device import flashing, held, kinds, progress, settings_file, table
 

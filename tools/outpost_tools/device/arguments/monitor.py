@@ -70,7 +70,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0. Raises ToolError."""
+    """Return 0. Raises ToolError."""
     import time
 
     from outpost_tools.common import name_rules
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _follow(args: argparse.Namespace, until: float | None) -> None:
-    """At the broker. Raises ToolError."""
+    """Follow messages at the broker. Raises ToolError."""
     from outpost_tools.common import credentials
     from outpost_tools.device import following, settings_file
 

@@ -1,4 +1,4 @@
-"""What several subcommands about boards take."""
+"""Options that several subcommands for boards share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outpost_tools.common.command_line import seconds
 
 
 def add_board(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """--board and --port."""
+    """Add --board and --port."""
     parser.add_argument(
         "--board",
         metavar="BOARD",
@@ -25,7 +25,7 @@ def add_board(parser: argparse.ArgumentParser, *, required: bool = True) -> None
 
 
 def add_credentials(parser: argparse.ArgumentParser) -> None:
-    """--credentials, of a board."""
+    """Add --credentials, for a board."""
     parser.add_argument(
         "--credentials",
         metavar="PATH",
@@ -36,7 +36,7 @@ def add_credentials(parser: argparse.ArgumentParser) -> None:
 
 
 def add_writing(parser: argparse.ArgumentParser) -> None:
-    """--dry-run and --timeout, of what writes to a board."""
+    """Add --dry-run and --timeout, for a subcommand that writes to a board."""
     parser.add_argument(
         "--dry-run",
         action="store_true",
@@ -46,7 +46,7 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
 
 
 def add_settings_source(parser: argparse.ArgumentParser) -> None:
-    """--credentials and --keep-names, of what takes settings."""
+    """Add --credentials and --keep-names, for a subcommand that reads settings."""
     add_credentials(parser)
     parser.add_argument(
         "--keep-names",
@@ -57,7 +57,7 @@ def add_settings_source(parser: argparse.ArgumentParser) -> None:
 
 
 def add_held(parser: argparse.ArgumentParser) -> None:
-    """--held, of what changes settings."""
+    """Add --held, for a subcommand that changes settings."""
     from outpost_tools.device import held
 
     parser.add_argument("--held", choices=held.CHOICES, help=held.HELP)

@@ -60,7 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0. Raises ToolError."""
+    """Return 0. Raises ToolError."""
     from outpost_tools.common import source_tree
     from outpost_tools.device import drafts, flashing, held, kinds, progress, table
 
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _example(credentials: Path | None) -> str:
-    """Raises ToolError."""
+    """Return an example of a settings file. Raises ToolError."""
     from outpost_tools.device import broker_part, settings_file
 
     text = settings_file.EXAMPLE
@@ -105,7 +105,7 @@ def _example(credentials: Path | None) -> str:
 
 
 def _settings(args: argparse.Namespace, kind, draft):
-    """From the file, or asked for. Raises ToolError."""
+    """Load the settings from the file, or ask for them. Raises ToolError."""
     from outpost_tools.device import ask, broker_part, console, settings_file
 
     if args.port and not args.file:
@@ -120,5 +120,5 @@ def _settings(args: argparse.Namespace, kind, draft):
         settings = ask.ask(kind, draft, broker)
     if args.save:
         ask.save(args.save, settings, broker_part.KEYS if broker else ())
-        draft.forget()  # the file has them
+        draft.forget()  # the file has the answers
     return settings

@@ -1,4 +1,4 @@
-"""`outpost selftest`: a board with Outpost on it proves itself, and leaves a report."""
+"""`outpost selftest`: tests a board that has Outpost, and writes a report."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 when a check failed. Raises ToolError."""
+    """Return 0, or 1 if a check failed. Raises ToolError."""
     from outpost_tools.common import source_tree
     from outpost_tools.device import health, health_report, kinds
 

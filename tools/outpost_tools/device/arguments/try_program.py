@@ -1,4 +1,4 @@
-"""`outpost try`: a program of one's own on this machine, as on a board."""
+"""`outpost try`: runs a user's program on this machine as if on a board."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The program's exit status. Raises ToolError."""
+    """Return the program's exit status. Raises ToolError."""
     from outpost_tools.device import desktop_program
 
     desktop_program.check(args.program)
