@@ -18,7 +18,7 @@ from outpost_tools.live.events import MOST_BROWSERS, Changes
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 
-_MOST_CONNECTIONS = 2 * MOST_BROWSERS  # so streams of events leave room for pages
+_MOST_CONNECTIONS = 2 * MOST_BROWSERS  # so that event streams leave room for pages
 
 
 @dataclass(frozen=True, slots=True)
