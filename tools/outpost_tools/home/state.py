@@ -32,7 +32,7 @@ class State:
         self._lock: int | None = None
 
     def take(self) -> None:
-        """Creates the folder and locks it. Raises ToolError, also if another one has the lock."""
+        """Creates the folder and locks it. Raises ToolError, also if another process holds it."""
         try:
             for folder in (self.path, self.log, self.export, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)

@@ -55,9 +55,9 @@ class Sensor:
         return self.recent[-1]
 
     def takes(self, point: Point, unit: str) -> bool:
-        """Whether the point may be added. If the newest point has another unit, the sensor restarts
-        with that unit. An older point in another unit is refused: it arrives after newer ones,
-        because the log is read from its end."""
+        """Whether the point may be added. If it has another unit and is the newest, the sensor
+        restarts with that unit. If it has another unit and is older, it is refused: such points
+        arrive later, because the log is read from its end."""
         if unit == self.unit or not self.recent:
             self.unit = unit
             return True
@@ -257,7 +257,7 @@ class Board:
 
     @property
     def oldest_ms(self) -> int:
-        """About the oldest time of its readings, or of its first message's arrival."""
+        """Roughly when its data begins: its oldest kept reading, or its first message's arrival."""
         oldest = (one.recent[0].time_ms for one in self.sensors.values() if one.recent)
         return min(self.first_seen_ms, min(oldest, default=self.first_seen_ms))
 
