@@ -1,9 +1,9 @@
 """One attempt to send a message: by webhook, by e-mail, to a command, by apprise. Messages go only
-to what the user named: no redirect is followed, no proxy is used (but see apprise below). TLS must
-verify, or nothing is sent.
+where the user said: no redirect is followed, and no proxy is used (but see apprise below). If TLS
+is used and the certificate does not verify, nothing is sent.
 
-A failure says what failed and why, but contains no secret: neither path nor query of a URL, no
-password, and nothing that the peer answers to a password.
+The text of a failure says what failed and why. It contains no secret: neither path nor query of a
+URL, and no password, not even one in the peer's answer.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _MOST_ANSWER = 200
 
 
 class Failed(Exception):
-    """The reason in words, for people."""
+    """str() is the reason in words."""
 
 
 def send(channel: Channel, message: Message) -> str:
-    """Returns a note about a message that was sent; usually "". Raises Failed."""
+    """Sends the message. Returns a note about it, usually "". Raises Failed."""
     if isinstance(channel, Webhook):
         return _post(channel, message)
     if isinstance(channel, Email):
@@ -143,7 +143,8 @@ def _talk(email: Email, message: Message, made: list[smtplib.SMTP]) -> str:
 
 
 def _smtp(email: Email, made: list[smtplib.SMTP]) -> smtplib.SMTP:
-    """A connection. It is put into `made` before it connects: the deadline needs its socket."""
+    """A connection. It is added to `made` before it connects, because the deadline needs its
+    socket."""
     base = smtplib.SMTP_SSL if email.security == "tls" else smtplib.SMTP
 
     class Bounded(base):
@@ -196,7 +197,7 @@ def _run(command: Command, message: Message) -> str:
 
 
 def _end(child: subprocess.Popen) -> None:
-    """Kill it together with its child processes."""
+    """Kills the command and its child processes, unless it has ended."""
     if child.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
@@ -223,10 +224,10 @@ def _why(error: Exception, *, is_late: bool) -> str:
 
 
 def _serve(channel: Service, message: Message) -> str:
-    """Its proxies are those of the environment. It has time limits for each step only."""
+    """apprise uses the proxies of the environment. It limits only the time of each step."""
     try:
         is_sent = services.is_sent(channel.service, message.title, message.text)
-    except Exception as error:  # of a plugin of another author: its text may hold the URL
+    except Exception as error:  # from another author's plugin: its text may contain the URL
         raise Failed(f"{type(error).__name__} in apprise") from None
     if not is_sent:
         raise Failed("refused, redirected or not reached; apprise does not say which")

@@ -1,7 +1,8 @@
-"""What is wrong now, besides readings: silence, what needs attention on the live page, and problems
-of the house: collector, disk, log, jobs. Pure: it looks at the fleet, whose lock the caller holds.
+"""What is wrong now, besides readings: silent boards, what needs attention on the live page, and
+problems of the house: collector, disk, log, jobs. Pure: it reads the fleet, whose lock the caller
+holds.
 
-Silence counts from when we began to watch: boards that could not reach us were not silent.
+Silence counts from when we began to watch, because boards that could not reach us were not silent.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from outpost_tools.common.words import duration
 
 LOW_BYTES = 200 << 20
 _ENOUGH_BYTES = 250 << 20
-# A board sends its constant values with every 64th message: before that, no problem is over.
+# A board sends its constant values with every 64th message. Before that many messages, a problem
+# that is not seen may still exist.
 _TELLS_ALL = 64
-# In keys: a level of a topic has no slash, so a board's name has none.
+# The beginnings of keys. A slash separates the parts: a board's name is a topic level, so it
+# contains none.
 _ATTENTION, _HOUSE = "attention/", "house/"
 _DISK = f"{_HOUSE}disk"
 _SILENT = ("silence", "silent")  # kinds
@@ -32,8 +35,8 @@ _EVENTS = ("lost", "twins", "restored", "takeover", "refused", "cut")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """since_ms: we have watched since then. collector: what is wrong with it. free: bytes on its
-    disk; None: not known."""
+    """since_ms: when we began to watch. collector, log: what is wrong with it; "": nothing. free:
+    bytes free on the log's disk; None: not known."""
 
     fleet: Fleet
     now_ms: int
@@ -45,7 +48,8 @@ class View:
 
 @dataclass
 class Found:
-    """held: keys that cannot be judged now; what was reported for them stays."""
+    """conditions: the current problems, by key. held: keys that cannot be judged now; problems
+    reported under them stay open."""
 
     conditions: dict[str, Condition] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)
@@ -70,7 +74,7 @@ def look(view: View, settings: Settings, ledger: Ledger) -> Found:
 
 
 def over(told: Told) -> str:
-    """The end of a problem in words."""
+    """The text that reports the end of a problem."""
     is_heard = told.kind in _SILENT
     return f"{told.board}: heard again" if is_heard else told.text
 
@@ -84,7 +88,8 @@ def _names(fleet: Fleet, patterns: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_silent(view: View, seen_ms: int, longer_s: float) -> bool:
-    """Only while we watched. What was reported stays until the board is heard."""
+    """Whether the board was silent for longer than `longer_s` while we watched. Reported silence
+    stays open until the board is heard."""
     return view.now_ms - max(seen_ms, view.since_ms) > longer_s * 1000
 
 
@@ -155,7 +160,7 @@ def _house(view: View, rule: Attention, ledger: Ledger) -> dict[str, Condition]:
 
 
 def is_wanted(settings: Settings, key: str) -> bool:
-    """Whether there is still a rule for what was reported."""
+    """Whether alerts.toml still has a rule for the reported problem `key`."""
     rule, _, rest = key.partition("/")
     board, _, last = rest.partition("/")
     if rule == "house":

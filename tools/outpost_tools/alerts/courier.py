@@ -1,6 +1,6 @@
-"""Delivers the waiting messages of a channel: all of them in one message, retried at increasing
-intervals, and with a limit per hour, of which each board has its share. Whatever the channel does,
-the others do not wait for it."""
+"""Delivers the alerts that wait for a channel: up to 50 of them in one message, which is retried at
+increasing intervals. There is a limit of messages per hour, of which each board has its share.
+Whatever the channel does, the others do not wait for it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from outpost_tools.common.notices import Folded
 
 _FIRST_S, _LAST_S = 15.0, 3600.0
 _MOST_LINES = 50  # per message
-_LOOK_S = 60.0  # look again: the clock for the hourly limit may be set meanwhile
+_LOOK_S = 60.0  # the longest wait, because the clock used for the hourly limit may be set meanwhile
 NEVER_S = float("inf")
 
 
 def pause_s(failures: int) -> float:
-    """15 s, 30, 60 ... an hour."""
+    """The pause after that many failures: 15 s, 30 s, 60 s ... an hour."""
     return min(_FIRST_S * 2 ** min(failures - 1, 12), _LAST_S)
 
 
 class Courier:
-    """Call start(), then news() when there may be something; step() is one turn."""
+    """Call start(), then news() when something may be waiting. step() makes one turn."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Courier:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def stop(self) -> None:
-        """Leaves an attempt in progress alone: its message is still in the queue."""
+        """Does not wait for an attempt in progress: its alerts are still in the queue."""
         self._is_over = True
         self._news.set()
 
@@ -68,7 +68,7 @@ class Courier:
             self._news.clear()
 
     def step(self) -> float:
-        """Makes one attempt, if one is due. Returns the seconds until the next."""
+        """Makes one attempt if it is due. Returns the seconds until the next one."""
         with self._store.lock:
             now_s = self._clock()
             batch = self._queue.batch(now_s, self._most, _MOST_LINES)

@@ -1,5 +1,5 @@
-"""A time limit for a whole conversation: a peer that sends a byte now and then never runs into the
-timeout of a single read."""
+"""A time limit for a whole conversation. The timeout of a single read does not stop a peer that
+sends a byte now and then."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _TURN_S = 0.5
 def within(
     seconds: float, link: Callable[[], socket.socket | None]
 ) -> Iterator[Callable[[], bool]]:
-    """Yields a function: has the time run out? link: returns the current socket, which is then shut
-    down, so that its reader gets the end of the stream."""
+    """Yields a function that returns whether the time has run out. link: returns the current
+    socket, which is then shut down, so that its reader gets the end of the stream."""
     late, done = threading.Event(), threading.Event()
 
     def watch() -> None:

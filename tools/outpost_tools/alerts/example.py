@@ -1,4 +1,4 @@
-"""The output of `outpost alerts example`: two lines must be changed, the others may be."""
+"""The output of `outpost alerts example`. The user must replace CHANGE-ME in its one active URL."""
 
 EXAMPLE = """\
 # Alerts of `outpost run`: outpost alerts example > home/alerts.toml; chmod 600 home/alerts.toml.

@@ -1,7 +1,7 @@
-"""What was reported about current problems, and what is still to be reported: once when it begins,
-once when it ends. Pure; times are arguments.
+"""What was reported about current problems, and what is still to be reported. A problem is reported
+once when it begins and once when it ends. Pure; times are arguments.
 
-A problem that only happened (messages were lost) has no end: it is reported again when it grows, at
+A problem that is a past event (messages were lost) has no end. It is reported again if it grows, at
 most once a day.
 """
 
@@ -20,8 +20,9 @@ _FORGOTTEN_S = 400 * 86_400.0  # after this time, a problem without an end is fo
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One current problem. wait_s: it must last this long, and be over this long, before it is
-    reported. size: for problems without an end. seen_ms: when a silent board was last heard."""
+    """One current problem. wait_s: the problem must last this long before it is reported, and be
+    over this long before its end is reported. size: for problems without an end. seen_ms: when a
+    silent board was last heard."""
 
     kind: str
     board: str
@@ -54,7 +55,8 @@ Event = dict[str, Any]  # as it is sent in JSON
 
 
 class Ledger:
-    """told: by key. Every change to it produces an event."""
+    """told: the reported problems by key. update() returns an event for each change to it, except
+    when an old problem without an end is forgotten."""
 
     def __init__(self, told: dict[str, Told] | None = None) -> None:
         self.told = told or {}
@@ -63,7 +65,8 @@ class Ledger:
 
     @classmethod
     def load(cls, saved: dict[str, Any], is_wanted: Callable[[str], bool]) -> Ledger:
-        """is_wanted: is there still a rule for this key? Raises TypeError, AttributeError."""
+        """is_wanted: whether there is still a rule for a key. Raises TypeError, AttributeError if
+        `saved` has another form."""
         return cls({key: Told(**one) for key, one in saved.items() if is_wanted(key)})
 
     def saved(self) -> dict[str, Any]:
@@ -81,8 +84,9 @@ class Ledger:
         is_known: Callable[[str], bool] = lambda _key: True,
         over: Callable[[str, Told], str] = lambda _key, told: told.text,
     ) -> list[Event]:
-        """Returns the events, and updates `told` with them. steady_s: of a monotonic clock.
-        is_known: False for a key that cannot be judged now. over: the end in words."""
+        """Returns the events, and updates `told` with them. steady_s: the time of a monotonic
+        clock. is_known: False for a key that cannot be judged now. over: returns the text that
+        reports the end of a problem."""
         events = [self._on(key, one, now_s, steady_s) for key, one in conditions.items()]
         for key in self._since.keys() - conditions.keys():
             del self._since[key]

@@ -1,6 +1,6 @@
 """Which rules the newest readings break. A value that is already old when it arrives neither breaks
-a rule nor ends a problem: republish/newest.py decides which are current. Pure; the time is an
-argument.
+a rule nor ends a problem; republish/newest.py decides which values are current. Pure; the time is
+an argument.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ def key_of(rule: Reading, board: str, sensor: str) -> str:
 
 
 class Readings:
-    """broken: current problems, by key. passed: problems that began and ended since the last look,
-    of rules without a waiting time. well: by key, ended problems in words."""
+    """broken: current problems, by key. passed: ended problems that the caller has not taken yet,
+    of rules without a waiting time, so that even a short one is reported. well: by key, the text
+    that reports the end of a problem."""
 
     def __init__(self, rules: Iterable[Reading], told: Iterable[str]) -> None:
         """told: keys of problems reported before the start; they persist until a reading shows
@@ -86,6 +87,7 @@ class Readings:
 
 
 def _is_broken(rule: Reading, value: float, *, was_broken: bool) -> bool:
-    """A broken rule is met again only when the value is back by the hysteresis."""
+    """Whether the value breaks the rule. A rule that was broken stays broken until the value is
+    back by the hysteresis."""
     room = rule.hysteresis if was_broken else 0.0
     return value > rule.bound - room if rule.is_above else value < rule.bound + room

@@ -24,7 +24,8 @@ def _digest(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """context: for https. text_key: in the JSON object; body "text": only the text is sent."""
+    """context: for https; None: http. body: "json", or "text" to send only the text. text_key: the
+    key of the text in the JSON object."""
 
     url: str
     body: str
@@ -35,7 +36,7 @@ class Webhook:
 
     @property
     def name(self) -> str:
-        """For people: without path and query, which are the secret of many services."""
+        """A name to show: without path and query, which are the secret of many services."""
         return f"webhook {urllib.parse.urlsplit(self.url).hostname}"
 
     @property
@@ -80,7 +81,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """service: of apprise. url: holds secrets."""
+    """service: apprise's object for the URL. url: contains secrets."""
 
     url: str
     service: Any

@@ -18,7 +18,8 @@ def fits(name: str, patterns: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One limit for a sensor. hysteresis: how far back it must be. id: the rule in words."""
+    """One limit for a sensor. hysteresis: how far back from the bound the value must be for the
+    problem to end. id: the rule in words."""
 
     sensor: str
     boards: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""The services of the package apprise, which is optional: a hundred of them, each by a URL.
+"""The services of the package apprise, which is optional: about a hundred, each named by a URL.
 
-Law: as our own webhook, it follows no redirect and verifies TLS, whatever its URL says; what it
-logs may contain secrets, and is not shown.
+Law: like our own webhook, a service follows no redirect and verifies TLS, whatever its URL says.
+apprise's log may contain secrets and is not shown.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def is_installed() -> bool:
 
 
 def opened(url: str) -> Any:
-    """The service, or None for a URL that apprise does not know."""
+    """The service; None if apprise does not know the URL."""
     import apprise
 
     log = logging.getLogger("apprise")
     log.handlers, log.propagate = [logging.NullHandler()], False
-    # no plugins of others, no files as attachments, no waiting between messages
+    # by default, it also loads no plugins of other authors
     asset = apprise.AppriseAsset(http_redirects=False, secure_logging=True, async_mode=False)
     made = apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=True)
     if made is None or not isinstance(made, apprise.NotifyBase):

@@ -19,7 +19,7 @@ FILE = "alerts.toml"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """attention: None if it is not wanted."""
+    """attention: None if the file has no such table."""
 
     channels: tuple[Channel, ...]
     readings: tuple[rules.Reading, ...]
@@ -28,7 +28,7 @@ class Settings:
     most_per_hour: int
 
     def line(self) -> str:
-        """For people, without secrets."""
+        """A summary to print, without secrets."""
         rules = len(self.readings) + len(self.silences) + (self.attention is not None)
         return f"{', '.join(one.name for one in self.channels)}; rules: {rules}"
 

@@ -12,7 +12,7 @@ from outpost_tools.common.visible import visible
 
 
 def lines(settings: Settings, path: Path) -> tuple[list[str], int]:
-    """The lines, and how many alerts are waiting. Raises ToolError."""
+    """The lines to print, and how many alerts are waiting. Raises ToolError."""
     place = store.path_beside(path)
     try:
         saved = store.saved(place)

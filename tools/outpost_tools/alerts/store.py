@@ -1,8 +1,8 @@
-"""The file with what was reported and what waits for each channel: alerts.state.json, beside
-alerts.toml. A new problem is saved together with its place in the queues before it is sent, and
-leaves a queue after it was sent. So a kill in between sends it twice, but never loses it.
+"""The file that records what was reported and what waits for each channel: alerts.state.json,
+beside alerts.toml. A new alert is saved, together with its place in the queues, before it is sent.
+It leaves a queue after it was sent. So a kill in between may send it twice, but never loses it.
 
-If the file cannot be written (the disk is full), no alert is delayed: it is sent anyway.
+If the file cannot be written (the disk is full), alerts are sent anyway, without delay.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ HOUR_S = 3600.0
 
 @dataclass
 class Queue:
-    """sent: times since 1970, within the last hour. by_board: such times of the messages with an
-    alert of the board. dropped: how many alerts, by board. trouble: of the last attempt."""
+    """sent: when messages were sent within the last hour, in seconds since 1970. by_board: the same
+    for the messages with an alert of that board. dropped: how many alerts were dropped, by board.
+    trouble: why the last attempt failed; "": it did not."""
 
     waiting: list[Event] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
@@ -53,8 +54,8 @@ class Queue:
             self.dropped[board] = self.dropped.get(board, 0) + 1
 
     def batch(self, now_s: float, most: int, lines: int) -> list[Event]:
-        """What goes into the next message: no board takes another's lines. First the boards that
-        may still send, the oldest alert first."""
+        """The alerts of the next message, at most `lines`, chosen in turn from each board so that
+        none takes another's lines. Boards that may still send come first, then the oldest alert."""
         ready = {one for one in self._boards() if self._room_of_s(one, now_s, most) <= 0}
         ranks: Counter[str] = Counter()
         ranked = []
@@ -66,12 +67,13 @@ class Queue:
         return sorted(chosen, key=lambda one: (board_of(one) not in ready, order[id(one)]))
 
     def rest(self, batch: list[Event]) -> dict[str, int]:
-        """How many alerts wait beside the batch, by board."""
+        """How many alerts wait besides those in the batch, by board."""
         gone = {id(one) for one in batch}
         return dict(Counter(board_of(one) for one in self.waiting if id(one) not in gone))
 
     def delivered(self, events: list[Event], dropped: dict[str, int], now_s: float) -> None:
-        """Removes them by identity, because the oldest may have been dropped meanwhile."""
+        """Removes delivered alerts by identity, because the oldest may have been dropped
+        meanwhile."""
         gone = {id(one) for one in events}
         self.waiting = [one for one in self.waiting if id(one) not in gone]
         left = {board: count - dropped.get(board, 0) for board, count in self.dropped.items()}
@@ -84,12 +86,13 @@ class Queue:
         self.trouble = ""
 
     def room_in_s(self, now_s: float, most: int) -> float:
-        """Seconds until a board that has alerts waiting may send."""
+        """Seconds until the first board with waiting alerts may send."""
         return min((self._room_of_s(one, now_s, most) for one in self._boards()), default=0.0)
 
     def _room_of_s(self, board: str, now_s: float, most: int) -> float:
-        """`most` messages per hour. The last quarter is only for boards that were in fewer messages
-        than that: a board with a loose contact does not use up another's alarm."""
+        """Seconds until the board may send: at most `most` messages per hour. The last quarter is
+        reserved for boards that were in fewer messages than that, so a board with a loose contact
+        cannot use up the alarms of another."""
         share = max(1, most // 4)
         own = _free_in_s(self.by_board.get(board, []), now_s, share)
         common = _free_in_s(self.sent, now_s, most - share)
@@ -132,7 +135,7 @@ def saved(path: Path) -> dict[str, Any]:
 
 
 class Store:
-    """The ledger and the queues; hold `lock` for both. extra: belongs to watch.py."""
+    """The ledger and the queues; hold `lock` when you use them. extra: belongs to watch.py."""
 
     def __init__(
         self,
@@ -141,7 +144,7 @@ class Store:
         is_wanted: Callable[[str], bool],
         say: Callable[[str], None],
     ) -> None:
-        """channels: their keys. Raises ToolError."""
+        """channels: the keys of the channels. Raises ToolError."""
         self.path = path
         self.lock = threading.RLock()
         self._held = _hold(path)

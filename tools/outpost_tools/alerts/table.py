@@ -41,14 +41,14 @@ class Table:
         return value
 
     def choice(self, key: str, allowed: tuple[str, ...]) -> str:
-        """Default: the first one."""
+        """One of `allowed`, whose first is the default."""
         value = self.text(key, allowed[0])
         if value not in allowed:
             self.wrong(key, f"{value!r}: " + ", ".join(f'"{one}"' for one in allowed))
         return value
 
     def texts(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
-        """From a list, or from a single text."""
+        """A list of strings; the file may also have a single string."""
         value = self._value(key, default, 'a list is needed: ["one", "two"]')
         if isinstance(value, str):
             value = [value]
@@ -76,7 +76,7 @@ class Table:
         return value
 
     def span_s(self, key: str, default: Any = _MISSING) -> float:
-        """From "90s", "10m", "2h", "1d"."""
+        """Seconds, from a duration such as "90s", "10m", "2h" or "1d"."""
         value = self._value(key, default, 'a duration is needed: "10m"')
         found = _SPAN.match(value) if isinstance(value, str) else None
         seconds = float(found[1]) * _UNITS_S[found[2]] if found else -1.0
@@ -85,25 +85,25 @@ class Table:
         return seconds
 
     def raw(self, key: str) -> Any:
-        """None: missing."""
+        """The value unchecked; None if it is missing."""
         return self._value(key, None, "")
 
     def tables(self, key: str) -> list[Any]:
-        """From an array of tables."""
+        """The elements of an array of tables; empty if it is missing."""
         value = self._value(key, [], "")
         if not isinstance(value, list):
             self.wrong(key, f"may repeat: write [[{key}]] with two brackets")
         return value
 
     def texts_of(self, key: str) -> dict[str, str]:
-        """From an inline table: {name = "text"}."""
+        """An inline table of strings: {name = "text"}; empty if it is missing."""
         value = self._value(key, {}, "")
         if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
             self.wrong(key, 'a table of strings is needed: {topic = "my-topic"}')
         return dict(value)
 
     def file(self, key: str) -> Path | None:
-        """A readable file, relative to this file's folder. None: missing."""
+        """The path of a readable file, relative to this file's folder; None if it is missing."""
         name = self.text(key, None)
         if name is None:
             return None
@@ -115,7 +115,7 @@ class Table:
         return path
 
     def secret(self, key: str) -> str | None:
-        """The first line of a file that nobody else can read. None: missing."""
+        """The first line of a file that nobody else can read; None if the key is missing."""
         path = self.file(key)
         if path is None:
             return None
@@ -133,7 +133,7 @@ class Table:
         return word
 
     def done(self) -> None:
-        """Checks that there are no other keys. Raises ToolError."""
+        """Checks that the table has no other keys. Raises ToolError."""
         for key in self._given:
             if key not in self._asked:
                 known = sorted(self._asked)

@@ -1,5 +1,6 @@
-"""A message as words and as JSON, for the alerts that wait for a channel. Text from others (names
-of boards and sensors) is made visible, so that it breaks no line and no header."""
+"""A message as words and as JSON, for the alerts that wait for a channel. Control characters in
+text from others (names of boards and sensors) are shown as escapes, so that they cannot break a
+line or a header."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class Message:
 def message(
     events: list[Event], dropped: dict[str, int] | None = None, rest: dict[str, int] | None = None
 ) -> Message:
-    """By board, "" without one. dropped: how many older alerts will not be sent. rest: how many
-    wait for a later message."""
+    """dropped: how many older alerts will not be sent; rest: how many wait for a later message;
+    both by board, "" for alerts without a board."""
     dropped, rest = dropped or {}, rest or {}
     lines = [_line(one) for one in events]
     lines += [f"and {count} more{_of(board)}: they wait" for board, count in sorted(rest.items())]

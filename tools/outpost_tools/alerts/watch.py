@@ -1,5 +1,5 @@
-"""The alerts of a live page: a thread that looks for problems, and one for each channel. They only
-read the fleet; nothing waits for them.
+"""The alerts of a live page: one thread that looks for problems, and one for each channel. They
+only read the fleet, and nothing waits for them.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from outpost_tools.common.notices import Folded
 
 _TURN_S = 2.0
 _MINUTE_S = 60.0
-_RECENT_S = 600.0  # messages that arrived before this are no news, also after a restart
-_AWAY_S = 300.0  # after being away this long, silence counts from now
-_JUMP_S = 30.0  # of the clock, or after the machine slept
+_RECENT_S = 600.0  # messages that arrived longer ago cause no alert, not even after a restart
+_AWAY_S = 300.0  # if we were not running for this long, silence counts from now
+_JUMP_S = 30.0  # a larger jump: the clock was set, or the machine slept
 _MOST_MESSAGES = 20_000
 _HEALTH_S = 5.0
-# The environment may name a proxy, which does not lead to our own loopback.
+# The environment may name a proxy, which would not reach our own loopback address.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Alerts:
-    """start(), stop(). turn() makes one check."""
+    """Call start(), and stop() at the end. turn() makes one check."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Alerts:
         steady: Callable[[], float] = time.monotonic,
         couriers: Callable[..., Courier] = Courier,
     ) -> None:
-        """health: address of the collector's /healthz; "": not known."""
+        """health: the URL of the collector's /healthz; "": not known."""
         self._settings, self._store, self._fleet, self._follower = settings, store, fleet, follower
         self._log, self._health, self._clock, self._steady = log, health, clock, steady
         self._folded = Folded(say)
@@ -73,7 +73,7 @@ class Alerts:
         is_back = 0 <= now_s - extra.get("saved_s", 0.0) < _AWAY_S
         since_s = extra.get("since_s", now_s) if is_back else now_s
         self._since_s = min(since_s, now_s)
-        # do not check again what was checked before; after the clock was set back, check all of it
+        # skip what was checked before a restart, unless the clock has been set back since
         upto_s = extra.get("upto_s", 0.0)
         self._upto_s = self._from_s = upto_s if upto_s <= now_s else 0.0
         self._offset_s = now_s - self._steady()
@@ -141,7 +141,7 @@ class Alerts:
         self._readings.tick(now_s)
 
     def _collector(self) -> str:
-        """What is wrong with it; "" if all is well."""
+        """What is wrong with the collector; "" if nothing is."""
         if not self._health:
             return "no collector stores what arrives" if self._fleet.is_collected is False else ""
         try:
@@ -186,7 +186,7 @@ class Alerts:
         return self._readings.well.get(key) or conditions.over(told)
 
     def _save(self, steady_s: float, *, at_once: bool) -> None:
-        """Saves new and ended problems at once; that we are running, each minute."""
+        """Saves new and ended problems at once, and each minute the time, to show that we ran."""
         if not at_once and steady_s - self._saved_at < _MINUTE_S:
             return
         self._saved_at = steady_s

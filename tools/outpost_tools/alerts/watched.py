@@ -1,5 +1,5 @@
-"""What alerts look at: the part of a live page's fleet that they read. `live` has the classes, and
-imports this job; so this job must not import them.
+"""The part of a live page's fleet that the alerts read. The classes are in `live`, which imports
+this package, so this package must not import them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from outpost_tools.common.message import Message
 
 
 class Board(Protocol):
-    """live/board.py"""
+    """Board of live/board.py."""
 
     name: str
     last_seen_ms: int
@@ -25,7 +25,7 @@ class Board(Protocol):
 
 
 class Fleet(Protocol):
-    """live/fleet.py. Hold `lock` while you read more than one field."""
+    """Fleet of live/fleet.py. Hold `lock` while you read more than one field."""
 
     lock: AbstractContextManager[Any]
     boards: Mapping[str, Board]
@@ -39,6 +39,6 @@ class Fleet(Protocol):
 
 
 class Follower(Protocol):
-    """live/follow.py. reason: why the log cannot be read; "": it can."""
+    """Follower of live/follow.py. reason: why the log cannot be read; "": it can."""
 
     reason: str

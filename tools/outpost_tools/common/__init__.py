@@ -1,8 +1,8 @@
-"""What several jobs share. Nothing here imports a job.
+"""Code that several jobs share. Nothing here imports a job.
 
 command_line.py     the parser of a subcommand, and the types of its arguments
 errors.py           ToolError: one line for the user, exit status 2
-labels.py           the message: labels, limits, what a device or a stream may be called
+labels.py           the message: labels, limits, valid names of streams
 message.py          the message: the exact reader, and the key that the collector needs
 series.py           many samples in one message, read exactly
 plain_key.py        the key of a plain message, by a single regular expression

@@ -1,14 +1,14 @@
 """amqtt's broker, fixed where it lost messages that it had acknowledged (amqtt 0.12.1, the newest).
 
-Its reader takes packet after packet while there are bytes, and leaves each to a task; something has
-to let those tasks run. Up to Python 3.11, `asyncio.wait_for` did so by accident, for clients with a
-keep alive: it wrapped what it waited for in a task. From 3.12 on it returns at once if the result
-is ready. When a client then published 40 messages and closed its connection, only 1 of the 40 was
-delivered, although at QoS 1 all were acknowledged. And messages published last overtook the backlog
-of a resumed session.
+amqtt's reader takes packet after packet while there are bytes, and leaves each to a task; something
+has to let those tasks run. Up to Python 3.11, `asyncio.wait_for` did so by accident, for clients
+with a keep alive: it wrapped what it waited for in a task. From 3.12 on, it returns at once if the
+result is ready. Then, if a client published 40 messages and closed its connection, only 1 of the 40
+was delivered, although at QoS 1 all were acknowledged. Also, messages published last overtook the
+backlog of a resumed session.
 
-`serve(port)` is its only entry point. Importing it raises ModuleNotFoundError where amqtt is
-missing.
+`serve(port)` is the only entry point. Importing this module raises ModuleNotFoundError if amqtt is
+not installed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from amqtt.broker import Broker
 from amqtt.mqtt.protocol.broker_handler import BrokerProtocolHandler
 from amqtt.session import Session
 
-# Other clients' floods must not keep a client out.
+# A flood from other clients must not keep a client out for longer than this.
 _LONGEST_WAIT_S = 5.0
 
 
@@ -56,7 +56,7 @@ class _Broker(Broker):
         handler: BrokerProtocolHandler,
         wait_deliver: asyncio.Future[Any],
     ) -> bool:
-        """Delivers everything that the client has sent, not a single message: this call may be the
+        """Delivers everything that the client has sent, not just one message: this call may be the
         last one, because amqtt does not check again after the client has gone."""
         messages = [wait_deliver]
         queue = client_session.delivered_message_queue

@@ -1,5 +1,5 @@
-"""Which devices need attention, why, in which order, and what to do about it: the wording of the
-report and of the live page.
+"""Which devices need attention, why, in which order, and what to do about it, in the words that the
+report and the live page show.
 
 Pure. Every state has its own sign and words, not just a colour.
 """
@@ -230,12 +230,13 @@ class Finding:
 
     @property
     def news(self) -> tuple[str, str]:
-        """What changes when there is something to say: not for how long a board is silent."""
+        """A value that changes when there is something new to show. The time for which a board has
+        been silent does not count."""
         return self.key, "" if self.key in ("silent", "waiting") else self.text
 
 
 def in_order(found: list[tuple[dict, list[Finding]]]) -> list[tuple[dict, list[Finding]]]:
-    """(row of a device, its findings: at least `fine`) for each device, the worst first."""
+    """Sorts the devices, the worst first. Each has its row and its findings, at least one."""
     return sorted(
         found, key=lambda one: (_WEIGHT[one[1][0].key], -one[1][0].size, natural(one[0]["device"]))
     )
@@ -244,10 +245,11 @@ def in_order(found: list[tuple[dict, list[Finding]]]) -> list[tuple[dict, list[F
 def of_device(
     row: Mapping[str, Any], *, silent_s: float, usual_s: float, listened_s: float | None = None
 ) -> list[Finding]:
-    """silent_s: since the device was last seen. listened_s: how much of that it could have been
-    heard; None: all. usual_s: between two of its messages, 0: not known. The row has, besides the
-    columns of the table `devices`: sensor_faults, in words; clock_ahead_s; report_s, as announced,
-    0: it was not; unwanted, the causes of its restarts (restarts.py)."""
+    """The findings about a device, at least `fine`. silent_s: time since it was last seen.
+    listened_s: for how much of that time it could have been heard; None: all of it. usual_s: the
+    time between two of its messages; 0: not known. Besides the columns of the table `devices`, the
+    row has: sensor_faults, in words; clock_ahead_s; report_s, as announced, 0: not announced;
+    unwanted, the causes of unwanted restarts (restarts.py)."""
     found = [
         _finding("lost", row["missing_closed"], "{:,} lost"),
         _conflicts(row),
@@ -272,20 +274,20 @@ def of_device(
 
 
 def _finding(key: str, number: int, text: str, least: int = 1) -> Finding | None:
-    """text: with "(s)" for the plural."""
+    """A finding if `number` is at least `least`. text: may contain "(s)" for the plural."""
     if number < least:
         return None
     return Finding(key, text.format(number).replace("(s)", "" if number == 1 else "s"), number)
 
 
 def takeovers(row: Mapping[str, Any]) -> int:
-    """0 while messages are set aside: a server that ends a connection because of them looks to the
-    board like another client with its name."""
+    """0 while messages are set aside, because a server that ends the connection at such a message
+    looks to the board like another client with its name."""
     return 0 if row["aside"] else row["takeovers"]
 
 
 def _aside(row: Mapping[str, Any]) -> Finding | None:
-    """not_passed counts from the board's start, so it says nothing once none is set aside."""
+    """not_passed counts from the board's start, so it means nothing once none is set aside."""
     key = "notpassed" if row["not_passed"] else "aside"
     return _finding(key, row["aside"], "{:,} set aside")
 
@@ -318,7 +320,8 @@ def _silent(silent_s: float, listened_s: float | None, after_s: float) -> Findin
 
 
 def _many(report_s: float, usual_s: float) -> int:
-    """A backlog: more messages than a board collects, in deep sleep, until it counts as silent."""
+    """The number of held messages that is a backlog: more than a board in deep sleep collects until
+    it counts as silent."""
     of_a_report = report_s / usual_s if usual_s > 0 else 0.0
     return BEHIND_MESSAGES + int(min(3 * of_a_report, 1e6))
 
@@ -332,7 +335,7 @@ def _restarts(causes: list[int]) -> Finding | None:
 def verdict(found: list[tuple[dict, list[Finding]]], *of_theirs: int) -> list[str]:
     """The first sentence of the page, and a few words for each kind of trouble.
 
-    of_theirs: of_collectors().
+    of_theirs: the arguments of of_collectors().
     """
     theirs = of_collectors(*of_theirs)
     own = [f"{kind.sign} {kind.many}: {count:,}" for kind, count in theirs]
@@ -373,6 +376,7 @@ def advice(
 def of_collectors(
     damaged: int = 0, taken_over: int = 0, clock_wrong: int = 0
 ) -> list[tuple[Kind, int]]:
-    """damaged: pieces of the collectors' logs. taken_over, clock_wrong: notes of the collectors."""
+    """The kinds of trouble with collectors, with their counts. damaged: pieces of their logs.
+    taken_over, clock_wrong: numbers of their notes."""
     counts = ((DAMAGED, damaged), (TAKEN_OVER, taken_over), (CLOCK_WRONG, clock_wrong))
     return [(kind, count) for kind, count in counts if count]

@@ -53,7 +53,7 @@ async def _relay(
     here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Until one side ends; what it sent before that is still delivered."""
+    """Relays both ways until one side ends. What was sent before that is still delivered."""
     ways = [
         asyncio.create_task(_pump(here[0], there[1])),
         asyncio.create_task(_pump(there[0], here[1])),

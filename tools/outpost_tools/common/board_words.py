@@ -10,4 +10,4 @@ WEAR = ("erases", "outbox_blocks")
 ABOUT = ("firmware", "report_s", "reset_cause", "signal", "no_memory")
 DIAGNOSTIC = frozenset((*COUNTERS, *WEAR, *ABOUT))
 COMMANDS = ("command", "commands_ignored")  # the answer to a command; commands.py
-OF_SENSORS = FAULT, FAULTS = ".fault", ".faults"  # NAME.fault of a sensor: sensor_notices.py
+OF_SENSORS = FAULT, FAULTS = ".fault", ".faults"  # as in NAME.fault of a sensor; sensor_notices.py

@@ -1,9 +1,9 @@
 """An MQTT broker on loopback for tests and the demo: mosquitto, or amqtt in its own process.
-`brokers.open_broker()` knows the other kinds, too.
+`brokers.open_broker()` also knows the other kinds.
 
-The same object, killed and started again, keeps port and directory, so mosquitto finds its saved
-sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind "amqtt".
-NATS is in nats.py, the fixes for amqtt in amqtt_broker.py.
+A broker object that is killed and started again keeps its port and directory, so mosquitto finds
+its saved sessions. `python -m outpost_tools.common.broker amqtt PORT` is the process behind kind
+"amqtt". NATS is in nats.py, the fixes for amqtt in amqtt_broker.py.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class BrokerError(ToolError):
 class Broker:
     """One broker process. `directory` holds its configuration, its saved state and `broker.log`.
 
-    more_listeners: mosquitto's configuration of listeners besides the plain one on `port` (TLS,
-    passwords).
+    more_listeners: mosquitto's configuration of further listeners (TLS, passwords), in addition to
+    the plain one on `port`.
     """
 
     def __init__(
@@ -84,20 +84,19 @@ class Broker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start (or restart) it and wait until it answers CONNECT. Raises BrokerError."""
+        """Starts or restarts the broker and waits until it answers CONNECT. Raises BrokerError."""
         self.spawn()
         self.wait_until_ready()
 
     def spawn(self) -> None:
-        """Start (or restart) it without waiting, for callers that have something else to do (see
-        wait_until_ready())."""
+        """Starts or restarts the broker without waiting. Call wait_until_ready() later."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._process = children.start(
             self._command(), log=self.log, env=children.tools_environment()
         )
 
     def stop(self) -> None:
-        """Ends it in order: mosquitto saves its state."""
+        """Ends the broker in order, so that mosquitto saves its state."""
         children.stop(self._process)
         self._process = None
 
@@ -107,11 +106,11 @@ class Broker:
         self._process = None
 
     def strike(self) -> None:
-        """The disaster that this kind of broker has to survive; start() ends it."""
+        """Causes the disaster that this kind of broker must survive; start() repairs it."""
         self.kill()
 
     def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Waits until a real CONNECT is accepted. Raises BrokerError with the end of its log."""
+        """Waits until a real CONNECT is accepted. Raises BrokerError with the end of the log."""
         deadline = time.monotonic() + timeout_s
         while not _accepts_connect(self.port):
             if self._process.poll() is not None:
@@ -156,7 +155,7 @@ def configuration(listeners: str, directory: Path, user: str | None = None) -> s
 
 
 def own_user() -> str:
-    """The user that runs this; its number if it has no name, as in a container."""
+    """The user that runs this process; its number if it has no name, as in a container."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -164,7 +163,7 @@ def own_user() -> str:
 
 
 def broker_user() -> str:
-    """mosquitto started by root changes to another user, if there is one for it."""
+    """The user that mosquitto runs as: our own, or if we are root, `mosquitto` if it exists."""
     if os.geteuid() != 0:
         return own_user()
     try:
@@ -181,7 +180,7 @@ def _find_mosquitto() -> list[str]:
 
 
 def _accepts_connect(port: int) -> bool:
-    """MQTT 3.1.1 CONNECT with a clean session and a user name, answered by CONNACK 0."""
+    """Whether CONNACK 0 answers an MQTT 3.1.1 CONNECT with clean session and a user name."""
     name = ANY_USER.encode()
     client_id = b"outpost-ready-%s" % os.urandom(4).hex().encode()  # NATS delays repeated ids
     body = (

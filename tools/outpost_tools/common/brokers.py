@@ -1,5 +1,5 @@
-"""The broker of a kind: mosquitto, amqtt, NATS (one node, or three). The classes are in broker.py
-and nats.py.
+"""Makes a broker by its kind: mosquitto, amqtt, NATS (one node, or three). The classes are in
+broker.py and nats.py.
 
     with open_broker("mosquitto", directory) as broker: ...   # broker.port, .kill(), .start()
 """
@@ -13,6 +13,6 @@ from outpost_tools.common.broker import Broker
 
 
 def open_broker(kind: str, directory: Path) -> Broker:
-    """Returns it without starting it. Raises BrokerError for a kind that is not one of KINDS."""
+    """Returns the broker without starting it. Raises BrokerError for a kind not in KINDS."""
     found = {"nats": nats.Node, "nats3": nats.Cluster}.get(kind, Broker)
     return found(kind, directory)

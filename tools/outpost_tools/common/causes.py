@@ -1,9 +1,9 @@
-"""Why there is no MQTT connection at an address, in words and with what to do: for all commands.
-Knows sockets and TLS, and nothing of who asks.
+"""Why an MQTT connection to an address fails, in words and with what to do, for all commands. Knows
+sockets and TLS, but not its callers.
 
-MQTT names no cause when the other end is not an MQTT server, or speaks it with TLS and we do not.
-But whatever answers shows itself by its first bytes. If it sent none, we look: short connections
-with a TLS handshake, with the upgrade of a WebSocket, with a plain CONNECT. None of them logs in.
+MQTT names no cause if the other end is not an MQTT server, or uses TLS and we do not. But whatever
+answers can be recognised by its first bytes. If it sent none, we probe it with short connections: a
+TLS handshake, a WebSocket upgrade, a plain CONNECT. None of them logs in.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _GREETINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """What to change, in the words of a command: to use TLS, to leave it out, to show a certificate
-    of one's own, to trust the server's."""
+    """What to change, in the words of a command: to use TLS, to leave it out, to present a client
+    certificate, to trust the server's certificate."""
 
     secure: str
     plain: str
@@ -57,7 +57,7 @@ SETTINGS = Ways(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """context: of TLS; None: we speak without it."""
+    """context: for TLS; None: we connect without TLS."""
 
     host: str
     port: int
@@ -70,7 +70,7 @@ class Place:
 
 
 def of_error(error: OSError, place: Place) -> str:
-    """connect() failed with this error."""
+    """Why connect() failed with this error, and what to do."""
     if isinstance(error, ConnectionRefusedError):
         return f"nothing listens there: {_start(place)}, or correct the address"
     if isinstance(error, socket.gaierror):
@@ -88,10 +88,10 @@ def of_error(error: OSError, place: Place) -> str:
 
 
 def of_end(place: Place, began_with: bytes = b"", error: OSError | None = None) -> str:
-    """The connection was made, and no CONNACK came. began_with: what came instead. error: with
-    which the stream ended. "" when looking finds nothing, either."""
+    """Why no CONNACK came on a connection that was made; "" if probing finds no reason either.
+    began_with: the bytes that came instead. error: the error that ended the stream."""
     if not began_with and not isinstance(error, ssl.SSLError) and place.context is not None:
-        error = _alert_after(place)  # ours may have met the end of the stream while writing
+        error = _alert_after(place)  # our write may have failed before we read the alert
     if isinstance(error, ssl.SSLError) and _is_alert(error):
         return f"it ends our TLS connection ({_reason(error)}): {place.ways.certificate}"
     if began_with[:1] in (_CONNACK, _DISCONNECT):
@@ -105,8 +105,8 @@ def of_end(place: Place, began_with: bytes = b"", error: OSError | None = None) 
 
 
 def look(place: Place) -> str:
-    """What is wrong at an address that another machine could not use, seen from here; "" when it
-    answers as it should."""
+    """What is wrong, seen from here, at an address that another machine could not use; "" if a
+    broker answers as it should."""
     try:
         with socket.create_connection(place.address, timeout=_LOOK_S) as link:
             if place.context is not None:
@@ -116,13 +116,13 @@ def look(place: Place) -> str:
     answer = _answer(place, _connect())
     if answer[:1] == _CONNACK:
         return ""
-    if place.context is not None:  # the other one may have a certificate to show, which we lack
+    if place.context is not None:  # the other machine may have a client certificate, which we lack
         return _named(answer or _upgrade(place), place)
     return of_end(place, answer)
 
 
 def unverified() -> ssl.SSLContext:
-    """For looking, when whose server it is does not matter: it sends no secret."""
+    """A context that accepts any server. Use it only for probing, where no secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -148,7 +148,7 @@ def _named(answer: bytes, place: Place) -> str:
 
 
 def _without_tls(place: Place) -> str:
-    """What answers without TLS, where the handshake failed."""
+    """What answers without TLS at a place where the TLS handshake failed; "" if nothing does."""
     plain = Place(place.host, place.port, None, place.ways)
     answer = _answer(plain, _connect())
     if answer[:1] == _CONNACK:
@@ -157,7 +157,7 @@ def _without_tls(place: Place) -> str:
 
 
 def _start(place: Place) -> str:
-    """How to start the broker, by a command that is there."""
+    """How to start the broker, with a command that exists on this machine."""
     if not exposure.is_loopback(place.host):
         return "is the broker running on that machine, and does it listen on more than localhost?"
     if place.context is not None:
@@ -201,8 +201,8 @@ def _speaks_tls(address: tuple[str, int]) -> bool:
 
 
 def _alert_after(place: Place) -> OSError | None:
-    """The error of a TLS connection that says nothing: TLS 1.3 refuses a client's certificate only
-    after the handshake."""
+    """The error of a TLS connection on which we send nothing; None if there is none. TLS 1.3
+    refuses a client's certificate only after the handshake."""
     assert place.context is not None
     try:
         with (
@@ -220,7 +220,8 @@ def _upgrade(place: Place) -> bytes:
 
 
 def _answer(place: Place, question: bytes) -> bytes:
-    """The first bytes that come back; none after a while, at the end, or without a connection."""
+    """The first bytes that come back; empty after a timeout, at the end of the stream, or without a
+    connection."""
     try:
         with socket.create_connection(place.address, timeout=_LOOK_S) as link:
             if place.context is None:
@@ -234,7 +235,7 @@ def _answer(place: Place, question: bytes) -> bytes:
 
 
 def _connect() -> bytes:
-    """CONNECT of MQTT 3.1.1, a clean session without a user."""
+    """CONNECT of MQTT 3.1.1 for a clean session without a user."""
     name = b"outpost-look-" + os.urandom(4).hex().encode()
     body = b"\0\4MQTT\4\2\0\x0a" + len(name).to_bytes(2, "big") + name
     return bytes((0x10, len(body))) + body

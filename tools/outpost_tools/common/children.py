@@ -67,7 +67,8 @@ def spawn(
 
 
 def stop(process: subprocess.Popen | None, *, grace_s: float = 10.0) -> int | None:
-    """SIGTERM, then SIGKILL after `grace_s`. The exit status; None when there was no process."""
+    """Sends SIGTERM, and SIGKILL after `grace_s`. Returns the exit status; None if there was no
+    process."""
     if process is None:
         return None
     if process.poll() is None:
@@ -78,7 +79,8 @@ def stop(process: subprocess.Popen | None, *, grace_s: float = 10.0) -> int | No
 
 
 def kill(process: subprocess.Popen | None) -> int | None:
-    """SIGKILL, like a power failure: nothing is flushed."""
+    """Sends SIGKILL: like a power failure, nothing is flushed. Returns the exit status; None if
+    there was no process."""
     if process is None:
         return None
     if process.poll() is None:
@@ -95,8 +97,8 @@ def end_on_signals() -> None:
 
 
 def free_port() -> int:
-    """A loopback port for a server that we start: no later call in any process returns it again
-    until this process ends. OSError: there was none.
+    """A loopback port for a server that we start. No later call in any process returns it again
+    until this process ends. Raises OSError if no port was free.
 
     It is below the kernel's range for outgoing connections: a restarted server needs the same port
     again, and a port of that range might be taken by then.
@@ -110,8 +112,8 @@ def free_port() -> int:
 
 
 def _hold(port: int) -> None:
-    """Raises OSError if another process has the port. It stays bound, but nothing listens on it:
-    servers can take it because they set SO_REUSEADDR, but a later search for a free port cannot."""
+    """Binds the port, but does not listen on it: servers can take it because they set SO_REUSEADDR,
+    but a later search for a free port cannot. Raises OSError if another process has the port."""
     held = socket.socket()
     try:
         held.bind(("127.0.0.1", port))  # exclusively: SO_REUSEADDR is not set yet

@@ -1,7 +1,7 @@
-"""What a collector writes into its own log for the report: a frame that is not a message. The
-pipeline puts it into quarantine, with its contents as the reason.
+"""Notes that a collector writes into its own log for the report: frames that are not messages. The
+pipeline puts them into quarantine, with a reason that depends on the note.
 
-Boards cannot send one: the collector stores only PREFIX/<board>/data from others. Pure.
+Boards cannot send notes, because from others the collector stores only PREFIX/<board>/data. Pure.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def payload(kind: str, count: int) -> bytes:
 
 
 def properties_payload(topic: bytes, properties: list[tuple[int, Any]]) -> bytes:
-    """The properties of a message of MQTT 5.0 on this topic: its user properties, and the others by
-    their numbers."""
+    """The note with the properties of an MQTT 5.0 message on this topic: its user properties, and
+    the others by their numbers."""
     user = [[_shown(part) for part in value] for number, value in properties if number == _USER]
     others = {f"0x{number:02x}": _shown(value) for number, value in properties if number != _USER}
     found = {"note": PROPERTIES, "topic": _shown(topic), "user": user, "others": others}
@@ -44,7 +44,7 @@ def _shown(value: int | bytes) -> int | str:
 
 
 def reason_of(topic: str, payload: bytes) -> str:
-    """ "" when it is not a note."""
+    """The reason for quarantine; "" if the frame is not a note."""
     if _PLACE not in topic:
         return ""
     try:

@@ -7,7 +7,7 @@ several):
     def add_parser(subparsers): ...    adds the parser with add_command() below
     def run(args) -> int: ...          checks the arguments, calls the job, returns the exit status
 
-It contains nothing that another module could want, and imports its job inside these functions,
+Such a module contains nothing that other modules need. It imports its job inside these functions,
 because the help of `outpost` reads the summaries of all subcommands and must not wait for their
 libraries.
 """
@@ -23,7 +23,7 @@ from outpost_tools.common import exposure
 from outpost_tools.common.errors import ToolError
 
 PAGE_PORT = 8180  # of the live page
-MOST = 10**9  # seconds: as many as all that waits can wait for; bytes: of one file
+MOST = 10**9  # in seconds: a wait that every system call accepts; in bytes: the size of one file
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -74,7 +74,7 @@ def _added(subparsers, name, summary, description, examples) -> argparse.Argumen
 
 
 def add_login(group: argparse._ArgumentGroup) -> None:
-    """The user at a broker, and how we verify that it is the right broker."""
+    """Adds options for the user at a broker, and for verifying that it is the right broker."""
     group.add_argument("--user", help="user name at the broker")
     group.add_argument(
         "--password-file", metavar="FILE", type=Path, help="its first line is the password"
@@ -93,7 +93,8 @@ def add_login(group: argparse._ArgumentGroup) -> None:
 def add_operator(
     parser: argparse.ArgumentParser, *, is_required: bool = True
 ) -> argparse._ArgumentGroup:
-    """The broker, for commands that send to boards. Returns the group of options for --broker."""
+    """Adds options for the broker, for commands that send to boards. Returns the group of options
+    that go with --broker."""
     where = parser.add_mutually_exclusive_group(required=is_required)
     where.add_argument("--broker", metavar="HOST:PORT", type=address, help="address of the broker")
     where.add_argument(
@@ -108,7 +109,7 @@ def add_operator(
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
-    """The page's address, and who may see it."""
+    """Adds options for the page's address, and for who may see it."""
     group = parser.add_argument_group("the page")
     group.add_argument(
         "--listen",
@@ -178,7 +179,8 @@ def seconds(text: str) -> float:
 
 
 def is_host(text: str) -> bool:
-    """Whether a resolver accepts the name or address: for "192.168.1..10" it raises no OSError."""
+    """Whether a resolver accepts the name or address. For "192.168.1..10" it would raise
+    UnicodeError, which is not an OSError."""
     try:
         text.encode("idna")
     except UnicodeError:
@@ -187,8 +189,8 @@ def is_host(text: str) -> bool:
 
 
 def check_topic(option: str, text: str) -> None:
-    """Checks a topic prefix; paho or the broker would refuse anything else at each connection.
-    Raises ToolError."""
+    """Checks a topic prefix, because paho or the broker would refuse a wrong one at each
+    connection. Raises ToolError."""
     from outpost_tools.common import name_rules
 
     if not name_rules.is_topic(text):
@@ -201,7 +203,7 @@ def check_topic(option: str, text: str) -> None:
 def first_line(path: Path, option: str) -> str:
     """The password in a file. Raises ToolError."""
     try:
-        # the byte order mark of Windows' editors would be the password's first character
+        # utf-8-sig: otherwise the byte order mark of Windows editors would be part of the password
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ToolError(f"{option} {path}: {error}") from None
@@ -220,14 +222,15 @@ def only_with_broker(args: argparse.Namespace, source: str, *more: str) -> None:
 
 
 def tls_of(args: argparse.Namespace):
-    """The context for add_login()'s options; None: plain TCP. Raises ToolError."""
+    """The TLS context for the options of add_login(); None: plain TCP. Raises ToolError."""
     from outpost_tools.common import tls
 
     return tls.of_options(args.ca_file) if args.tls or args.ca_file else None
 
 
 def login(args: argparse.Namespace) -> tuple[str, str | None] | None:
-    """User and password of add_login() for `--broker`; None: no user. Raises ToolError."""
+    """User and password from the options of add_login(), for --broker; None: no user. Raises
+    ToolError."""
     if args.user is None:
         if args.password_file is not None:
             raise ToolError("--password-file needs --user")
@@ -241,7 +244,7 @@ def login(args: argparse.Namespace) -> tuple[str, str | None] | None:
 
 
 def page_password(args: argparse.Namespace) -> str:
-    """The password, or "" without one. Raises ToolError."""
+    """The page's password; "" if there is none. Raises ToolError."""
     if (args.cert is None) != (args.key is None):
         raise ToolError("--cert and --key go together")
     password = first_line(args.password_file, "--password-file") if args.password_file else ""

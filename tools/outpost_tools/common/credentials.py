@@ -29,7 +29,7 @@ _MARK = "outpost_credentials"
 
 
 def second_name(name: str) -> str:
-    """Nobody's name: no board's and no collector's has a "~"."""
+    """The name of the second user. Nobody else can have it, because no valid name contains "~"."""
     return f"{name}~2"
 
 
@@ -61,13 +61,14 @@ class Credentials:
 
     @property
     def second(self) -> Credentials:
-        """For a connection beside the permanent one, to whose identifier the user is bound."""
+        """The second user's credentials, for a connection beside the permanent one: the broker
+        binds the first user to the identifier of that connection."""
         return replace(self, user=second_name(self.user), client_id=second_name(self.client_id))
 
     def tls(self) -> ssl.SSLContext:
         """Verifies the broker's certificate and its name. Raises ToolError."""
         try:
-            # without one, Python would trust the system's authorities
+            # never empty: then Python would trust the system's authorities
             return tls.context(cadata=self.ca or "none")
         except (ssl.SSLError, TypeError, ValueError):
             raise ToolError(
@@ -82,9 +83,9 @@ def place(folder: Path, role: str, name: str) -> Path:
 
 
 def find(path: Path, role: str, name: str | None = None) -> Credentials:
-    """From a file, or from the folder of `outpost broker init`. Raises ToolError.
+    """The credentials in a file, or in the folder of `outpost broker init`. Raises ToolError.
 
-    name: the client, in a folder; None: the only one with this role.
+    name: the client, if `path` is a folder; None: the only one with this role.
     """
     if not path.is_dir():
         return load(path, role)
@@ -114,7 +115,7 @@ def _missing(path: Path, role: str, name: str | None = None) -> ToolError:
 
 
 def load(path: Path, role: str) -> Credentials:
-    """Raises ToolError when it is no such file, or has another role."""
+    """Raises ToolError if it is not a credentials file, or is for another role."""
     try:
         given = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

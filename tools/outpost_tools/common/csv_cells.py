@@ -1,15 +1,15 @@
 """Cells of CSV files that a spreadsheet would run as a formula.
 
-Law: a text that begins with = + - @ tab or CR, and is no number, gets an apostrophe before it; so
-does one that begins with apostrophes before such a character. original() takes one away: what was
-written comes back. Pure.
+Law: a text that begins with = + - @ tab or CR, and is not a number, gets an apostrophe before it.
+So does a text that begins with apostrophes followed by such a character. original() removes one
+apostrophe and so restores the text. Pure.
 """
 
 from __future__ import annotations
 
 import re
 
-# for Python and for Arrow (RE2), at the beginning of a text
+# regular expressions for both Python and Arrow (RE2)
 RUNS = r"\A'*[=+\-@\t\r]"
 NUMBER = r"\A[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
 GUARDED = r"\A'+[=+\-@\t\r]"

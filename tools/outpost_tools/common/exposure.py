@@ -17,8 +17,8 @@ def tell(warning: str) -> None:
 
 
 def to_readers(path: Path, option: str) -> str:
-    """A warning if others than its owner can read a file with secrets; "" if all is well, or it
-    cannot be checked."""
+    """A warning if users other than its owner can read a file with secrets; "" if they cannot, or
+    if that cannot be checked."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -29,7 +29,7 @@ def to_readers(path: Path, option: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """For an address, or `localhost`; another name may be anywhere."""
+    """True for a loopback address and for `localhost`. Any other name may be on another machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,6 @@
-"""Files that are complete, or as before: after a kill, on a full disk, after a power cut."""
+"""Replaces files atomically: after a kill, on a full disk or after a power cut, a file is either
+complete or as before.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def replaced(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
-    """What is written to it takes the file's place at the end, durably. Until then, and after an
-    error, the one that was there stays. A link stays, and what it leads to is replaced; a pipe or a
-    device, which root could replace by a file as well, is written to. is_private: only its owner
-    may read the new one. Raises OSError."""
+    """Yields a new file, which durably replaces the one at `path` at the end. Until then, and after
+    an error, the old file stays. If `path` is a link, its target is replaced, and the link stays. A
+    pipe or a device is written to directly, because root could replace it by a file. is_private:
+    only its owner may read the new file. Raises OSError."""
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file
@@ -39,13 +41,13 @@ def replaced(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
 
 
 def replace_text(path: Path, text: str, *, is_private: bool = False) -> None:
-    """It says this, durably. Raises OSError: then it says what it did."""
+    """Durably replaces the file's contents. If it raises OSError, the file is unchanged."""
     with replaced(path, is_private=is_private) as file:
         file.write(text.encode())
 
 
 def sync_directory(directory: Path) -> None:
-    """Makes renames and new names in it durable."""
+    """Makes renames and new names in the directory durable. Raises OSError."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -54,5 +56,5 @@ def sync_directory(directory: Path) -> None:
 
 
 def operand(path: Path) -> str:
-    """The path as a word of a command line that no option begins with."""
+    """The path as a word of a command line that cannot be taken for an option."""
     return f"./{path}" if str(path).startswith("-") else str(path)

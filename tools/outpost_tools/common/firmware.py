@@ -1,8 +1,8 @@
 """What the desktop tools take from the firmware's own sources, so that nothing is defined twice:
 status numbers, the version, the check of settings.
 
-This makes nothing importable: the firmware's packages (`outpost`, `station`) and its `micropython`
-stay off the path of the tools, where other packages may have these names.
+The firmware's packages (`outpost`, `station`) and its `micropython` do not become importable: they
+stay off the tools' path, where other packages may have these names.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def constants(path: str) -> SimpleNamespace:
 
 
 def _module(path: str) -> ModuleType:
-    """A module of firmware/ that imports no other one, under a name of its own."""
+    """Loads a module of firmware/ that imports no other one, under a name of its own."""
     file = source_tree.repository() / "firmware" / path
     spec = importlib.util.spec_from_file_location(f"_firmware_{file.stem}", file)
     made = importlib.util.module_from_spec(spec)

@@ -1,11 +1,15 @@
 """The server behind every HTTP port: the live page, setup, the metrics of collector and republish.
 
-Law: no number of connections takes a port away from those who ask, or a file from the program. At
-most `most` connections are open; when one more arrives, the oldest one that waits for the rest of a
-request, or for its answer to be read, is closed; if all are being answered, the new one waits. Who
-does not send a whole request within REQUEST_S, or stops reading for that long, is closed too.
-Connections are accepted, and a thread beside others answers, at a bounded rate, so that a flood
-takes a bounded share from the others.
+Law: however many connections are made, the port stays usable, and the program does not run out of
+file descriptors.
+
+- At most `most` connections are open. When one more arrives, the oldest connection that waits for
+  the rest of a request, or for its answer to be read, is closed. If all are being answered, the new
+  one waits.
+- A connection whose client does not send a whole request within REQUEST_S, or stops reading for
+  that long, is closed too.
+- Connections are accepted at a bounded rate. A server in a thread also answers at a bounded rate.
+  So a flood takes only a bounded share of time from the other threads.
 
 Knows sockets and uvicorn, no page.
 """
@@ -26,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from outpost_tools.common.errors import ToolError
 
 REQUEST_S = 10.0
-MOST = 128  # of a port without streams of events
+MOST = 128  # connections of a port without event streams
 _AT_ONCE, _PAUSE_S = 32, 0.05
 _ANSWER_PAUSE_S = 0.02
 _LOOK_S = 1.0
@@ -34,7 +38,7 @@ _BACKLOG = 128
 
 
 def listener(host: str, port: int, option: str) -> socket.socket:
-    """option: the beginning of the error message. Raises ToolError."""
+    """A listening socket. option: the beginning of the error message. Raises ToolError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,14 +70,14 @@ def configuration(app: ASGIApp, **more: Any) -> uvicorn.Config:
 
 
 def serve_in_thread(app: ASGIApp, port: int, option: str) -> None:
-    """On loopback, until the process ends. Raises ToolError."""
+    """Serves on loopback in a thread, until the process ends. Raises ToolError."""
     made = listener("127.0.0.1", port, f"{option} {port}")
     server = Server(configuration(_Paced(app), lifespan="off"), MOST)
     threading.Thread(target=server.run, args=([made],), daemon=True).start()
 
 
 class _Paced:
-    """A pause before each answer: the threads beside this one keep the rest."""
+    """Pauses before each answer, so that other threads get the rest of the time."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app, self._turn = app, asyncio.Semaphore(1)
@@ -86,7 +90,8 @@ class _Paced:
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """waits_since: for a whole request, or until its answer is read; None: for neither."""
+    """An open connection. waits_since: when it began to wait for a whole request, or for its answer
+    to be read; None: it waits for neither."""
 
     socket: socket.socket
     protocol: Any
@@ -96,7 +101,7 @@ class _Open:
 
     def look(self, now: float) -> None:
         transport, cycle = self.protocol.transport, self.protocol.cycle
-        if transport is None:  # TLS has not begun
+        if transport is None:  # the TLS handshake is not done
             return
         unread = transport.get_write_buffer_size()
         is_same = cycle is self._request and unread == self._unread_bytes
@@ -107,13 +112,13 @@ class _Open:
             self.waits_since = now
 
     def close(self) -> None:
-        """At any stage, also before TLS has begun."""
+        """Closes the connection, at any stage, even before the TLS handshake is done."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
 
 class Server(uvicorn.Server):
-    """most: connections at a time."""
+    """most: the limit of open connections."""
 
     def __init__(self, config: uvicorn.Config, most: int) -> None:
         super().__init__(config)
@@ -139,7 +144,7 @@ class Server(uvicorn.Server):
             for _ in range(_AT_ONCE):
                 try:
                     made, _ = await loop.sock_accept(listening)
-                except OSError:  # no more files: the oldest go at their deadline
+                except OSError:  # no file descriptors left: the oldest are closed at their deadline
                     break
                 while len(self._open) >= self._most and not self._close_one(time.monotonic()):
                     await asyncio.sleep(_PAUSE_S)  # all are being answered
@@ -169,7 +174,7 @@ class Server(uvicorn.Server):
             one.socket.close()
 
     def _close_one(self, now: float) -> bool:
-        """The first that waits; False if none does."""
+        """Closes the oldest connection that waits; False if none does."""
         for one in self._open:
             one.look(now)
             if one.waits_since is not None:

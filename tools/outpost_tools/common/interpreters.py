@@ -1,8 +1,8 @@
 """Finds the MicroPython builds and the broker that `tools/setup.py` fetched, or that the machine
 has.
 
-Knows names and folders, and asks an interpreter what it is. Fetches nothing. Standard library only,
-because set-up uses it before there is a virtual environment.
+Knows names and folders, and runs an interpreter to identify it. Fetches nothing. Standard library
+only, because set-up uses it before there is a virtual environment.
 
 Order: `MICROPYTHON` in the environment, then the cache, then PATH. Each candidate is run once and
 must prove that it is new enough and has the requested architecture: a 64-bit build in place of a
@@ -27,9 +27,9 @@ from outpost_tools.common.errors import ToolError
 class Machine:
     """What one kind of machine can run, with Debian's names of architectures.
 
-    required: what `make setup` needs, 64-bit first. fast: for simulating boards, best first
-    (32-bit, because integers of 2^30 and above take heap there, as on a board). lacks: what is not
-    available, for people; "": nothing.
+    required: what `make setup` needs, 64-bit first. fast: for simulating boards, best first (32-bit
+    comes first, because there integers of 2^30 and above take heap, as on a board). lacks: what is
+    not available, in words; "": nothing.
     """
 
     architecture: str
@@ -41,7 +41,7 @@ class Machine:
 
 _MACHINES = {
     "x86_64": Machine("amd64", ("amd64", "i386"), ("armhf",), ("i386", "amd64")),
-    # a Raspberry Pi 3 or newer; its kernel also runs 32-bit programs, others may not
+    # a Raspberry Pi 3 or newer; its kernel also runs 32-bit programs, that of others may not
     "aarch64": Machine(
         "arm64",
         ("arm64",),
@@ -124,7 +124,8 @@ def cache_folder() -> Path:
 
 
 def own_folder(variable: str, default: str) -> Path:
-    """This program's folder in the one that the variable names. Raises ToolError."""
+    """This program's folder inside the one that the environment variable names, or inside
+    `default`. Raises ToolError for a user without a home."""
     try:
         base = Path(os.environ.get(variable) or default).expanduser()
         return (base if base.is_absolute() else Path(default).expanduser()) / "outpost"
@@ -167,7 +168,7 @@ def probe(command: list[str]) -> Interpreter:
 
 
 def forget_probes() -> None:
-    """An interpreter that did not run may have been fetched since."""
+    """Runs interpreters again when asked: one that did not run may have been fetched since."""
     _probe.cache_clear()
 
 
@@ -207,15 +208,15 @@ def find_micropython(architecture: str) -> list[str] | None:
 
 
 def find_nats() -> list[str] | None:
-    """The command that starts NATS: from this Python's environment or PATH, or None."""
-    here = os.path.dirname(sys.executable)  # not resolved: that would leave it
+    """The command that starts NATS, from this Python's environment or PATH, or None."""
+    here = os.path.dirname(sys.executable)  # unresolved: a link's target is outside the environment
     found = shutil.which("nats-server", path=here) or shutil.which("nats-server")
     return [found] if found else None
 
 
 def find_mosquitto() -> list[str] | None:
-    """The command that starts the broker: from PATH, /usr/sbin (often not on a user's PATH) or the
-    cache, or None."""
+    """The command that starts the broker, from PATH, /usr/sbin and /usr/local/sbin (often not on a
+    user's PATH), or the cache; or None."""
     search_path = os.pathsep.join(
         [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin"]
     )

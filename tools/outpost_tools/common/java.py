@@ -1,8 +1,8 @@
 """Which Java runs Spark: the one in JAVA_HOME, or else on PATH, or else the one that `outpost fetch
 java` downloaded.
 
-Standard library only, and it does not start Spark: commands check this first and report within a
-second what is missing.
+Uses the standard library only and does not start Spark, so that commands can check this first and
+report within a second what is missing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def environment() -> dict[str, str]:
 
 
 def private() -> Path:
-    """Where `outpost fetch java` puts `bin/java`, all that Spark needs of JAVA_HOME."""
+    """Where `outpost fetch java` puts `bin/java`. Spark needs nothing else of JAVA_HOME."""
     return cache_folder() / "bin" / "java"
 
 

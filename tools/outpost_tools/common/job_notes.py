@@ -1,5 +1,5 @@
-"""Which jobs of `outpost run` failed the last time, for the live page and alerts: a small file
-beside the jobs' logs."""
+"""A small file beside the jobs' logs that lists which jobs of `outpost run` failed the last time,
+for the live page and the alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The message as tables: labels, limits, and valid names of streams (of devices: name_rules.py).
+"""The message's labels, limits, and valid names of streams (for devices see name_rules.py).
 
 A message is a SenML pack (RFC 8428) written by the board's `telemetry` module, whose docstring
 explains each label. Every reader of messages imports this module: message.py (the exact reader, and
@@ -20,10 +20,10 @@ MAX_VERSION = 1 << 16
 # The upper limit is the year 2100: with a wilder clock, a table's timestamps could overflow.
 MIN_TIME_S = 1 << 28
 MAX_TIME_S = 4_102_444_800
-# A message's times relative to each other and to its arrival (arrival.py). Each day with readings
-# costs a folder and a file in every table, so a message whose times are spread over years, or lie
-# in 2099, would stop the tables as surely as a wrong number. An outbox may be years late; a clock
-# is not weeks fast.
+# Limits of a message's times relative to each other and to its arrival (arrival.py). Each day with
+# readings costs a folder and a file in every table, so a message whose times are spread over years,
+# or lie in 2099, would stop the tables as surely as a wrong number. An outbox may deliver years
+# late, but a clock is never weeks fast.
 MAX_SPAN_S = 31 * 86_400  # between the readings of one message
 MAX_AHEAD_S = 31 * 86_400  # after the arrival: allows for time zones, and clocks that drift
 MAX_AGE_S = 5 * 365 * 86_400  # before the arrival
@@ -31,8 +31,8 @@ MAX_VALUE = 1e38  # about the largest float of 32 bits: sums and differences of 
 MAX_UPTIME_S = 1 << 30  # 34 years
 
 # Labels by the kind of their value. n, v, u, t belong to each record, the others to the first one.
-# A number outside its bounds is refused here: what the tables compute from it (microseconds in 64
-# bits, sums) then cannot overflow, and they need not check again.
+# A number outside its bounds is refused by the readers. So what the tables compute from it
+# (microseconds in 64 bits, sums) cannot overflow, and they need not check again.
 TEXTS = ("n", "u", "bn", "sid")
 NUMBERS = {
     "v": (-MAX_VALUE, MAX_VALUE),
@@ -41,7 +41,7 @@ NUMBERS = {
     "up": (0, MAX_UPTIME_S),
 }
 INTEGERS = {"seq": MAX_SEQ, "held": MAX_SEQ, "boot": MAX_BOOT, "ver": MAX_VERSION}  # 0 to this
-REQUIRED = ("n", "v")  # of each record
+REQUIRED = ("n", "v")  # in each record
 LIMITS = NUMBERS | {"bv": NUMBERS["v"]}
 VALUES = ("v", "vs", "vb", "vd")  # a record has one of them
 SENML_VERSION = 10  # of RFC 8428

@@ -1,16 +1,22 @@
-"""Is this machine's clock set? The collector and the republisher ask the same witnesses.
+"""Whether this machine's clock is set. The collector and the republisher use the same evidence.
 
-The kernel says whether something synchronises its clock (adjtimex(2), or systemd's note). Boards
-tell the time of readings that they have just taken. The log tells how late it has been already.
+There are three sources. The kernel knows whether something synchronises its clock (adjtimex(2), or
+systemd's note). Boards send the times of readings that they have just taken. The log contains the
+latest arrival so far.
 
 - Boards that agree with each other outweigh the kernel: if at least two agree on a time far from
-  ours, and more of them than agree with ours, our clock is wrong.
-- If the kernel says that nothing synchronises the clock, one board near our time is enough to
-  trust it, and one that is ahead of it is enough to call it wrong. A log with later arrivals too.
-- Otherwise it is not known; what depends on the clock must do without it.
+  ours, and they are more than those that agree with ours, our clock is wrong.
+- If the kernel says that nothing synchronises the clock, one board near our time is enough to trust
+  the clock, and one board that is ahead of it, if none is near it, is enough to call it wrong.
+- Unless the kernel says that the clock is synchronised, or a board is near our time, arrivals in
+  the log that are far later than our time also show that it is wrong.
+- If the kernel says that nothing synchronises the clock, and no board has confirmed it, it is not
+  known whether the clock is set. What depends on the clock must then do without it.
+- Otherwise the clock is trusted.
 
-A board that sends its outbox tells old times. So a time before ours counts only if it keeps its
-distance for SETTLED_S, which a backlog does not. Bounded: MOST_BOARDS. Knows no message format.
+A board that sends its backlog sends old times. So a time before ours counts only if its distance
+stays the same for SETTLED_S, which that of a backlog does not. Bounded: MOST_BOARDS. Knows no
+message format.
 """
 
 from __future__ import annotations
@@ -34,12 +40,12 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def steady() -> float:
-    """Seconds of a monotonic clock."""
+    """The time of a monotonic clock in seconds."""
     return time.clock_gettime(_STEADY)
 
 
 def kernel_says() -> bool | None:
-    """Whether something synchronises the clock; None: the kernel cannot be asked."""
+    """Whether something synchronises the clock; None if the kernel cannot be asked."""
     if _SYSTEMD.exists():
         return True
     try:
@@ -50,7 +56,8 @@ def kernel_says() -> bool | None:
 
 
 class _Said(NamedTuple):
-    """ahead_s: a board's time minus ours; since, at: when it first and last was so, steady."""
+    """ahead_s: a board's time minus ours. since, at: the first and the last time at which it was
+    about the same, by the steady clock."""
 
     ahead_s: float
     since: float
@@ -58,11 +65,11 @@ class _Said(NamedTuple):
 
 
 class MachineClock:
-    """Call take() with what boards tell, look() now and then; reason: why the clock cannot be
-    trusted, None if it can.
+    """Call take() with the times that boards send, and look() regularly. reason: why the clock
+    cannot be trusted; None if it can.
 
-    far_s: times further apart contradict each other; those of two boards that agree differ by
-    `agree_s` at most. newest_s: of the arrivals that the log has already.
+    far_s: times that are further apart contradict each other. agree_s: the times of boards that
+    agree differ by this at most. newest_s: the latest arrival that the log contains already.
     """
 
     def __init__(
@@ -77,13 +84,13 @@ class MachineClock:
         self._ahead_s = now() - steady()
         self._looked_at = float("-inf")
         self.reason: str | None = None
-        self.is_wrong = False  # not only unknown
-        self.behind_s = 0.0  # what to add to our time, when boards agree that it is later
+        self.is_wrong = False  # True: the clock is known to be wrong
+        self.behind_s = 0.0  # add this to our time; above 0 if boards agree on a later time
         self.set_by_s = 0.0  # since this was last cleared by the caller
         self.look()
 
     def take(self, board: str, newest_s: float) -> None:
-        """The time of the newest reading of a message that has just arrived."""
+        """Takes the time of the newest reading of a message that has just arrived."""
         at, ahead_s = self._steady(), newest_s - self._now()
         before = self._boards.pop(board, None)
         is_same = before is not None and abs(before.ahead_s - ahead_s) <= JITTER_S
@@ -114,7 +121,7 @@ class MachineClock:
             boards = f"{far} boards agree" if far > 1 else "the kernel does not vouch for it"
             side = "behind the boards'" if ahead_s > 0 else "ahead of the boards'"
             self.reason = f"this machine's clock is {_words(ahead_s)} {side}: {boards}"
-            # a time before ours may be that of a backlog; one after it cannot
+            # a time before ours may come from a backlog; a time after ours cannot
             self.behind_s = max(0.0, ahead_s) if far > 1 else 0.0
             return
         behind_s = self._newest_s - self._now()
@@ -129,8 +136,8 @@ class MachineClock:
             )
 
     def _counted(self) -> tuple[int, int, float]:
-        """(boards near our time, boards of the largest group that agrees on another, by how much
-        that is later)."""
+        """(number of boards near our time, number of boards in the largest group that agrees on
+        another time, by how much that time is later)."""
         forget = self._steady() - _FORGET_S
         said = [one for one in self._boards.values() if one.at > forget]
         near = sum(abs(one.ahead_s) <= self._far_s for one in said)

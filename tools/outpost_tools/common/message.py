@@ -30,8 +30,8 @@ LEFT_OUT = "records without a number left out"  # how such a reason begins
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One pack or series. (device, stream, seq) is its key; `held` is the oldest seq that the board
-    held then; `left_out` has the label of each value that is not a number."""
+    """One pack or series. (device, stream, seq) is its key. held: the oldest seq that the board
+    still held when it sent the message. left_out: the label of each value that is not a number."""
 
     device: str
     stream: str
@@ -45,7 +45,8 @@ class Message:
 
 
 class Key(NamedTuple):
-    """Identifies a message: device, stream, number; and the oldest number its board still held."""
+    """Identifies a message by device, stream and number. held: the oldest number that its board
+    still held."""
 
     device: str
     stream: str
@@ -64,8 +65,8 @@ def decode(
 ) -> Message:
     """The message in a PUBLISH on `<prefix>/<device>/data`. Raises Malformed.
 
-    received_ms: its arrival, since 1970; times are compared with it. None: the clock was not known
-    to be set (Frame.arrival_ms).
+    received_ms: its arrival, in ms since 1970, with which times are compared. None: the clock was
+    not known to be set (Frame.arrival_ms).
     """
     if retained:
         raise Malformed("retained")
@@ -86,7 +87,8 @@ def decode(
 
 
 def left_out_reason(message: Message) -> str:
-    """The reason in quarantine beside the bytes of a message whose other readings were stored."""
+    """The reason that quarantine shows beside the bytes of a message with some values left out; its
+    other readings were stored."""
     return f"{LEFT_OUT}: {_listed(message.left_out)}"
 
 
@@ -95,7 +97,7 @@ def _listed(left_out: tuple[str, ...]) -> str:
 
 
 def key_of(topic: bytes, payload: bytes) -> Key | None:
-    """The key in a payload on `<prefix>/<device>/data`; None when there is none to confirm.
+    """The key in a payload on `<prefix>/<device>/data`; None if there is none to confirm.
 
     Looser than decode() on purpose: a message with a valid key and a bad reading goes to quarantine
     with its bytes, and its board must receive a confirmation, or it would resend it indefinitely.
@@ -105,13 +107,13 @@ def key_of(topic: bytes, payload: bytes) -> Key | None:
 
 
 def device_in(topic: bytes) -> str | None:
-    """The device in `<prefix>/<device>/data`."""
+    """The device in a topic `<prefix>/<device>/data`; None if its name is not valid."""
     device = b"".join(topic.split(b"/")[-2:-1]).decode("ascii", "replace")
     return device if name_rules.is_device(device) else None
 
 
 def key_in(device: str, payload: bytes) -> Key | None:
-    """The key in a payload of this device; None when there is none to confirm."""
+    """The key in a payload of this device; None if there is none to confirm."""
     if series.is_series(payload):
         found = series.key_in(payload)
         return None if found is None else Key(device, *found[1:])
@@ -120,9 +122,9 @@ def key_in(device: str, payload: bytes) -> Key | None:
 
 
 def exact_key_in(device: str, payload: bytes) -> Key | None:
-    """The same by reading the whole payload; this is the definition."""
+    """As key_in() for a SenML pack, but reads the whole payload. This defines the key."""
     try:
-        # The same CBOR reader as decode() uses: what it rejects as CBOR must have no key here.
+        # This is the CBOR reader that decode() uses: what it rejects as CBOR must have no key here.
         return Key(device, *_key(records_in(payload)[0]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
@@ -142,7 +144,7 @@ def _from_series(topic: str, found: series.Series, received_s: float | None) -> 
 
 
 def _series_readings(found: series.Series) -> Iterator[Reading]:
-    """Sample by sample, column by column; a missing value takes no index."""
+    """The readings, sample by sample and column by column. A missing value takes no index."""
     index = 0
     for sample in found.samples:
         time_s = sample.time_ms / 1000 if found.clock_set else None
@@ -158,7 +160,7 @@ def _series_readings(found: series.Series) -> Iterator[Reading]:
 
 
 def is_cbor(payload: bytes) -> bool:
-    """By its first byte: a CBOR array, which cannot begin JSON text."""
+    """Whether the first byte begins a CBOR array; it cannot begin JSON text."""
     return 0x80 <= payload[0] <= 0x9F if payload else False
 
 
@@ -212,7 +214,7 @@ def _from_cbor(payload: bytes) -> Any:
         source,
         tag_hook=_refuse_tag,
         semantic_decoders=dict.fromkeys(_CBOR_OTHER_TAGS, _refuse_tag),
-        read_size=1,  # so that we notice bytes after the pack
+        read_size=1,  # no reading ahead, so that tell() shows bytes after the pack
         max_depth=_CBOR_DEPTH,
         allow_duplicate_keys=False,
     )
@@ -284,7 +286,8 @@ def _key(record: dict[str, Any]) -> tuple[str, int, int]:
 
 
 def _check_clock(message: Message, records: list[dict[str, Any]], readings: list[Reading]) -> None:
-    """A time in a record, without a base time, does not show what the clock was at `up`."""
+    """Refuses a time in a record without a base time if there is `up`: it does not show what the
+    clock was at `up`. Raises Malformed."""
     if message.uptime_s is not None and records[0].get("bt") is None:
         for reading in readings:
             if reading.time_s is not None:

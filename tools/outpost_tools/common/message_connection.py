@@ -20,14 +20,15 @@ class MessageConnection(Connection, Generic[T]):
     _taken_bytes = 0
 
     def take(self, wait_s: float) -> list[T]:
-        """Return what has arrived, after at most `wait_s` (or one connection attempt); empty when
+        """Returns what has arrived, after at most `wait_s` or one connection attempt; empty if
         nothing has."""
         self._taken, self._taken_bytes = [], 0
         self._serve(wait_s)
         return self._taken
 
     def _read(self) -> None:
-        """Read packets until the socket is empty (a read without a message), or a limit."""
+        """Reads packets until the socket is empty (a read brought no message) or a limit is
+        reached."""
         limits, client, until = self._limits, self._client, time.monotonic() + self._limits.seconds
         while (
             len(self._taken) < limits.messages

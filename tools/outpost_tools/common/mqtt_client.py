@@ -1,12 +1,13 @@
 """paho's client, reading and writing many packets at a time.
 
-paho made three system calls for each packet, wrote each PUBACK separately, and read as many packets
-at once as it had messages of its own in flight, whatever the limit. `loop_read()` here reads ahead
-and takes one packet from what it read. `read_publishes()` takes all PUBLISH packets at once and
-leaves only the others to paho: it needs a tenth of paho's time per message.
+By itself, paho makes three system calls for each packet, writes each PUBACK separately, and reads
+as many packets at once as it has messages of its own in flight, whatever the limit. Here,
+`loop_read()` reads ahead and takes one packet from what it read. `read_publishes()` takes all
+PUBLISH packets at once and leaves only the others to paho: it needs a tenth of paho's time per
+message.
 
-They depend on paho's private names, so paho is pinned, and host_tests/tools/test_mqtt_connection.py
-checks them.
+Both depend on paho's private names, so paho is pinned, and
+host_tests/tools/test_mqtt_connection.py checks these names.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from outpost_tools.common.server_limits import ServerLimits
 _READ_AHEAD_BYTES = 64 * 1024
 _READ_BYTES = 256 * 1024
 _BEGINNING_BYTES = 64
-# At most, of a PUBLISH besides topic and payload: fixed header, lengths, identifier, properties.
+# The most that a PUBLISH has besides topic and payload: fixed header, lengths, identifier,
+# properties.
 _HEAD_BYTES = 10
-_IN_FLIGHT = 20  # as paho has it
+_IN_FLIGHT = 20  # paho's default
 
 
 class Client(mqtt.Client):
     """paho's client with a read buffer: one packet per loop_read() or many PUBLISH packets per
     read_publishes(), and one write for many PUBACKs.
 
-    Obeys `server`, what the broker's CONNACK allows. began_with: the first bytes of this
-    connection; end_error: with which its stream ended."""
+    Obeys `server`, the limits that the broker's CONNACK states. began_with: the first bytes that
+    came on this connection. end_error: the error that ended its stream."""
 
     _ahead = b""
     _at = 0
@@ -41,7 +43,8 @@ class Client(mqtt.Client):
     _begun_bytes = _wanted_bytes = 0
     # MQTT 5.0: called with topic, payload and properties of each message that has properties
     on_properties: Callable[[bytes, bytes, bytes], None] | None = None
-    # called with what the broker does not allow, a key of server_limits.WORDS; topic, bytes
+    # called if the broker does not allow what we want: with a key of server_limits.WORDS, the
+    # topic, the size in bytes
     on_limit: Callable[[str, str, int], None] | None = None
     server = ServerLimits()
     began_with = b""
@@ -61,13 +64,14 @@ class Client(mqtt.Client):
         )
 
     def speak(self, version: int) -> None:
-        """The version of MQTT from the next connection on."""
+        """Sets the version of MQTT, from the next connection on."""
         self._protocol = version
 
     def allow(self, server: ServerLimits) -> None:
-        """What the broker of this connection allows."""
+        """Sets what the broker of this connection allows."""
         self.server = server
-        # paho's own way is closed during a connection; between 1 and any number it makes no odds
+        # paho's own property refuses a change during a connection, but one from a value above 0 to
+        # another is safe
         self._max_inflight_messages = min(server.receive_maximum, _IN_FLIGHT)
 
     def reconnect(self) -> mqtt.MQTTErrorCode:
@@ -83,8 +87,8 @@ class Client(mqtt.Client):
         return self._loop_rc_handle(status) if status > 0 else mqtt.MQTT_ERR_SUCCESS
 
     def read_publishes(self) -> list[Publish] | None:
-        """The PUBLISH packets that one read of the socket completed; all others go to paho. None
-        when there was nothing to read, or the connection is gone."""
+        """The PUBLISH packets that one read of the socket completed; all others go to paho. None if
+        there was nothing to read, or the connection is gone."""
         data = self._read_some()
         if not data:
             return None
@@ -108,7 +112,7 @@ class Client(mqtt.Client):
         return None if self._sock is None else publishes
 
     def _plain(self, publish: Publish) -> Publish:
-        """Removes the properties that MQTT 5.0 has before the payload. Raises MalformedError."""
+        """Removes the properties that precede the payload in MQTT 5.0. Raises MalformedError."""
         kind, topic, packet_id, data = publish
         properties, payload = mqtt_properties.cut(data)
         if properties and self.on_properties:
@@ -116,7 +120,8 @@ class Client(mqtt.Client):
         return kind, topic, packet_id, payload
 
     def _read_some(self) -> bytes:
-        """Empty when nothing is there; at the end of the stream it closes the connection."""
+        """What one read of the socket returns; empty if nothing is there. Closes the connection at
+        the end of the stream."""
         if self._sock is None:
             return b""
         try:
@@ -153,11 +158,11 @@ class Client(mqtt.Client):
         return self._ahead[at : self._at]
 
     def ack_all(self, packet_ids: list[bytes]) -> None:
-        """PUBACK for each (an identifier as its two bytes), in one write."""
+        """Sends a PUBACK for each packet identifier (its two bytes), in one write."""
         self._send(mqtt_packets.pubacks(packet_ids))
 
     def publish_all(self, messages: list[tuple[bytes, bytes]], *, retain: bool = True) -> None:
-        """Publish (topic, payload) pairs with QoS 0, in one write."""
+        """Publishes (topic, payload) pairs with QoS 0, in one write."""
         none = b"\0" if self.is_5 else b""  # properties
         retain = retain and self._may_retain()
         packets = [
@@ -168,8 +173,8 @@ class Client(mqtt.Client):
         self._send(b"".join(packets))
 
     def publish(self, topic, payload=None, qos=0, retain=False, properties=None):
-        """As paho's, within what the broker allows. What is too long for it is not sent: `rc` of
-        what this returns is then MQTT_ERR_PAYLOAD_SIZE."""
+        """As paho's method, but within what the broker allows. A message that is too long is not
+        sent; `rc` of the returned object is then MQTT_ERR_PAYLOAD_SIZE."""
         data = payload.encode() if isinstance(payload, str) else payload or b""
         if not self._fits(topic.encode(), data):
             refused = mqtt.MQTTMessageInfo(0)
@@ -182,8 +187,8 @@ class Client(mqtt.Client):
         return super().publish(topic, payload, qos, retain, properties)
 
     def subscribe(self, topic, qos=0, options=None, properties=None):
-        """As paho's, without the filters that the broker does not allow; the packet identifier is
-        None when none is left."""
+        """As paho's method, but without the filters that the broker does not allow. The packet
+        identifier is None if no filter is left."""
         wanted = topic if isinstance(topic, list) else [(topic, qos)]
         allowed = [one for one in wanted if not self._is_forbidden(one[0])]
         if not allowed:
@@ -215,12 +220,12 @@ class Client(mqtt.Client):
             self.on_limit(kind, topic, found)
 
     def say_goodbye(self) -> None:
-        """DISCONNECT, but without closing the socket right after it, as paho does."""
+        """Sends DISCONNECT without closing the socket right after it. paho would close it."""
         if self._sock is not None:
             self._send(b"\xe0\x00")
 
     def read_away(self) -> bool:
-        """Read and discard; False at the end of the stream."""
+        """Reads and discards what came; False at the end of the stream."""
         try:
             return self._sock is not None and bool(super()._sock_recv(_READ_AHEAD_BYTES))
         except BlockingIOError:
@@ -230,5 +235,5 @@ class Client(mqtt.Client):
 
     def _send(self, packets: bytes) -> None:
         if packets:
-            # for paho this is one packet, of a kind that it only writes
+            # paho takes this for a single packet, of a kind that it only has to write
             self._packet_queue(mqtt.PUBACK, packets, 0, 1)

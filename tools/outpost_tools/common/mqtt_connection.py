@@ -1,16 +1,16 @@
 """One MQTT connection driven by one thread: paho-mqtt, persistent session, QoS 1, manual
 acknowledgement, automatic reconnection.
 
-The first failure is told with its cause: by the code of CONNACK or DISCONNECT (refusals.py), or by
-what answers at the address (causes.py). A broker that ends 3.1.1 connections without a word is
-asked in MQTT 5.0, which has words; where it speaks that, we go on in it. What its CONNACK does not
-allow is not done (server_limits.py).
+The first failure is reported with its cause, which comes from the code of CONNACK or DISCONNECT
+(refusals.py), or from what answers at the address (causes.py). If a broker ends 3.1.1 connections
+without a reason, we try MQTT 5.0, which has reason codes; if the broker speaks it, we continue with
+it. What the broker's CONNACK does not allow is not done (server_limits.py).
 
 A caller waits, reads what has arrived, and acknowledges when it wants to. Back-pressure means not
-reading: a caller that does not call take() leaves the rest in the kernel's buffers and the broker's
+reading: if a caller does not call take(), the rest stays in the kernel's buffers and the broker's
 queue.
 
-Two kinds: `message_connection.py` delivers one message at a time as paho reads it;
+There are two kinds: `message_connection.py` delivers one message at a time, as paho reads it;
 `collect/link.py` reads whole batches. Both speak MQTT 3.1.1 or 5.0.
 """
 
@@ -33,12 +33,12 @@ from outpost_tools.common.mqtt_client import Client
 from outpost_tools.common.notices import Folded
 from outpost_tools.common.takeover import ADVICE, UNKNOWN, Takeovers
 
-# The second is for a broker that refuses the first, see _on_connect().
+# The second is for a broker that refuses the first, see _with_other_keep_alive().
 KEEP_ALIVES_S = (30, refusals.SHORT_KEEP_ALIVE_S)
 CONNACK_TIMEOUT_S = 10.0
 BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
-_LOOK_AGAIN_S = 60.0  # how long what was seen at an address stays true
+_LOOK_AGAIN_S = 60.0  # how long the result of probing an address is used again
 _MUTE = "the connection was made, and ended without an answer to CONNECT; its log may say why"
 _ONLY_3 = "it ends connections, and speaks no MQTT 5.0, which has words for the reason: see its log"
 _NO_SESSION = (
@@ -48,15 +48,15 @@ _NO_SESSION = (
 )
 _FOR_EVER = 0xFFFFFFFF
 _CODE_AT = 3  # of CONNACK, with a remaining length of one byte
-_NO_REASON = 0x80  # paho, of an end without a DISCONNECT
-# At the end, DISCONNECT may wait this long for a broker that does not read.
+_NO_REASON = 0x80  # paho's code for an end without a DISCONNECT
+# At the end, we wait this long for a broker that does not read our DISCONNECT.
 CLOSE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When take() stops reading: these bound the memory for what is taken, and how long it waits
-    for its PUBACKs."""
+    """When take() stops reading. The limits bound the memory for the messages, and how long they
+    wait for their PUBACKs."""
 
     messages: int
     seconds: float
@@ -69,7 +69,7 @@ class Connection:
     keeps_session = True  # at the broker, while we are disconnected
     keep_alive_s = KEEP_ALIVES_S[0]
     receive_maximum = 0  # MQTT 5: messages that the broker may have in flight; 0: no limit
-    login_hint, level_hint = refusals.LOGIN, refusals.LEVEL  # when the broker refuses these
+    login_hint, level_hint = refusals.LOGIN, refusals.LEVEL  # what to do if the broker refuses them
     limit_hints: ClassVar[dict[str, str]] = {}  # by keys of server_limits.WORDS: what else to do
 
     def __init__(
@@ -84,8 +84,8 @@ class Connection:
         had_session: bool = False,
         ways: causes.Ways = causes.OPTIONS,
     ) -> None:
-        """had_session: the broker should have a session from an earlier run. ways: how this command
-        calls what to change."""
+        """had_session: the broker should have a session from an earlier run. ways: the words of
+        this command for what to change."""
         self.connected = False
         self.takeovers = Takeovers()
         self.lost_sessions = 0
@@ -98,7 +98,7 @@ class Connection:
         self._limits = limits
         self._version = self._asked_version = version
         self._cause, self._look_at = "", 0.0
-        # an attempt that has no CONNACK yet; one that was refused by it; whether 5.0 was tried
+        # the attempt has no CONNACK yet; a CONNACK refused it; MQTT 5.0 has been tried
         self._is_open = self._is_refused = self._has_asked_5 = False
         self._told_limits: set[str] = set()
         self._will: tuple[str, bytes | None, int, bool] | None = None
@@ -134,13 +134,13 @@ class Connection:
     def set_will(
         self, topic: str, payload: bytes | None, *, qos: int = 0, retain: bool = False
     ) -> None:
-        """What the broker publishes when our connection breaks, from the next one on."""
+        """Sets what the broker publishes when our connection breaks, from the next one on."""
         self._will = topic, payload, qos, retain
         self._client.will_set(topic, payload, qos, retain)
 
     def _serve(self, wait_s: float) -> None:
-        """Write, and _read() what has arrived, after at most `wait_s`; or make one connection
-        attempt."""
+        """Writes, and calls _read() if something has arrived, after at most `wait_s`; or makes one
+        connection attempt."""
         socket = self._client.socket()
         if socket is None:
             self._reconnect(wait_s)
@@ -156,16 +156,17 @@ class Connection:
         self._look_at_beginning()
 
     def idle(self) -> None:
-        """Keep the connection alive without reading, while nothing can be stored or put."""
+        """Keeps the connection alive without reading, while nothing can be stored or put."""
         if self._client.socket() is not None:
             self._client.loop_write()
             self._keep()
 
     def close(self) -> None:
-        """DISCONNECT; the broker keeps the session and what is not acknowledged.
+        """Sends DISCONNECT. The broker keeps the session and what is not acknowledged.
 
-        Then read and discard what the broker still sends until it closes: a socket closed with
-        unread bytes is reset, and a reset may overtake the last PUBACKs.
+        Then it reads and discards what the broker still sends until it closes the connection,
+        because a socket closed with unread bytes is reset, and a reset may overtake the last
+        PUBACKs.
         """
         self.connected = False  # so that a requested end is not reported as a loss
         until = time.monotonic() + CLOSE_S
@@ -191,7 +192,8 @@ class Connection:
             self._on_mute(text, has_ended=False)
 
     def _look_at_beginning(self) -> None:
-        """An attempt that ended before its CONNACK, or that something else than MQTT answers."""
+        """Notices an attempt that ended before its CONNACK, or was answered with something other
+        than MQTT."""
         if self.connected or self._is_refused or not self._is_open:
             return
         began_with = self._client.began_with
@@ -202,7 +204,8 @@ class Connection:
             self._on_mute(_MUTE)
 
     def _on_mute(self, otherwise: str, *, has_ended: bool = True) -> None:
-        """otherwise: to say when looking finds nothing. has_ended: the peer ended it."""
+        """Reports an attempt without a CONNACK. otherwise: what to report if probing finds no
+        cause. has_ended: the peer ended the connection."""
         self._is_open = False
         self.takeovers.failed()
         if self._client.began_with[:1] == b"\x20" and len(self._client.began_with) >= _CODE_AT + 1:
@@ -220,7 +223,8 @@ class Connection:
             self._on_no_connection(otherwise)
 
     def _on_odd_connack(self, data: bytes) -> None:
-        """It has the form of 3.1.1, though we asked in 5.0; or a code that paho does not know."""
+        """Handles a CONNACK in the form of 3.1.1, although we asked in 5.0, or with a code that
+        paho does not know."""
         if self._is_question and data[1] == _CODE_AT - 1:
             self._withdraw_question()
         else:
@@ -228,7 +232,7 @@ class Connection:
 
     @property
     def _is_question(self) -> bool:
-        """True while we speak 5.0 only because 3.1.1 told no reason."""
+        """True while we speak 5.0 only because 3.1.1 gave no reason."""
         return self._version != self._asked_version
 
     def _withdraw_question(self) -> None:
@@ -236,8 +240,8 @@ class Connection:
         self._on_no_connection(_ONLY_3)
 
     def _ask_in_5(self) -> bool:
-        """Whether the next connection is the first one that speaks MQTT 5.0 because 3.1.1 told no
-        reason."""
+        """Tries MQTT 5.0 at the next connection, because 3.1.1 gave no reason. False if this was
+        tried before, or we speak 5.0 already."""
         if self._version == mqtt.MQTTv5 or self._has_asked_5:
             return False
         self._has_asked_5 = True
@@ -254,7 +258,8 @@ class Connection:
         if wait > 0:
             time.sleep(min(wait, wait_s))
             return
-        # Jitter: the collectors of a shared subscription should not all reconnect at once.
+        # With jitter, because the collectors of a shared subscription should not all reconnect at
+        # once.
         self._retry_at = time.monotonic() + self._backoff_s * random.uniform(0.5, 1.0)
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_LAST_S)
         self._connack_by = time.monotonic() + CONNACK_TIMEOUT_S
@@ -271,8 +276,8 @@ class Connection:
             self._look_at_beginning()  # the peer may have closed before CONNECT was written
 
     def _session(self) -> dict[str, Any]:
-        """Additional arguments of CONNECT: version 3.1.1 has clean_session instead. Without an
-        expiry, the broker would end the session with the connection."""
+        """Additional arguments of CONNECT for MQTT 5.0; version 3.1.1 has clean_session instead.
+        Without an expiry, the broker would end the session together with the connection."""
         if self._version != mqtt.MQTTv5:
             return {}
         properties = Properties(PacketTypes.CONNECT)
@@ -283,8 +288,8 @@ class Connection:
         return {"clean_start": not self.keeps_session, "properties": properties}
 
     def _drop(self) -> None:
-        """Close without DISCONNECT; paho's only public way is a new connection, which _reconnect()
-        makes."""
+        """Closes the connection without DISCONNECT. paho's only public way to do so is to open a
+        new connection, which _reconnect() does later."""
         self._client._sock_close()
         self.connected = False
 
@@ -314,7 +319,7 @@ class Connection:
         self._connection += 1
         if not self.takeovers.is_unsteady:  # otherwise two clients would disconnect each other
             self._backoff_s = BACKOFF_FIRST_S
-        # Also in an existing session: it may come from a process that died before it subscribed.
+        # Also in a resumed session: it may come from a process that died before it subscribed.
         self._subscribe(client)
         session = "session resumed" if flags.session_present else "new session"
         self._greet(f"connected{self._waiting.over()}, {session}")
@@ -324,8 +329,8 @@ class Connection:
         self._had_session = True
 
     def _with_other_will(self, code: int) -> bool:
-        """Whether the next attempt has a will that this broker may take: without RETAIN, or with
-        QoS 0."""
+        """Changes the will if the broker refused it: to one without RETAIN, or with QoS 0. Returns
+        whether it was changed."""
         if self._will is None:
             return False
         topic, payload, qos, retain = self._will
@@ -340,8 +345,9 @@ class Connection:
         return True
 
     def _with_other_keep_alive(self, reason) -> str:
-        """MQTT 3.1.1 has no code for a keep alive that is too long: try the other one. In 5.0 the
-        broker says which one applies, and paho obeys."""
+        """MQTT 3.1.1 has no code for a keep alive that is too long, so the next attempt uses the
+        other one. In 5.0 the broker says which one applies, and paho obeys. Returns an addition to
+        the report; "" if nothing changes."""
         is_other = self._version == mqtt.MQTTv5 or reason.value != refusals.BAD_IDENTIFIER
         if is_other or self.keep_alive_s == KEEP_ALIVES_S[1]:
             return ""
@@ -356,7 +362,7 @@ class Connection:
         self._waiting.tell(f"refused: {reason}; trying again")
 
     def _on_limit(self, kind: str, topic: str = "", found: int = 0) -> None:
-        """The broker does not allow what we want: said once for each kind."""
+        """Reports what the broker does not allow, once for each kind."""
         if kind in self._told_limits:
             return
         self._told_limits.add(kind)
@@ -381,7 +387,7 @@ class Connection:
             self._taken_over.tell(UNKNOWN.format(id=self._client_id))
 
     def _greet(self, text: str) -> None:
-        """Report a connection."""
+        """Reports a connection."""
         self._say(text)
 
     def _say(self, text: str) -> None:
@@ -395,15 +401,15 @@ class Connection:
         return ""
 
     def _subscribe(self, client: mqtt.Client) -> None:
-        """Subscribe, after each CONNACK."""
+        """Subscribes; called after each CONNACK."""
         raise NotImplementedError
 
     def _on_subscribe(self, client, userdata, packet_id, reasons, properties) -> None:
-        """Report what the broker granted."""
+        """Reports what the broker granted."""
         raise NotImplementedError
 
     def _read(self) -> None:
-        """Take what has arrived, until the socket is empty or a limit is reached."""
+        """Takes what has arrived, until the socket is empty or a limit is reached."""
         raise NotImplementedError
 
     def _on_message(self, client: mqtt.Client, userdata: Any, message: mqtt.MQTTMessage) -> None:

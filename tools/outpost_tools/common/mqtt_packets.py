@@ -21,12 +21,12 @@ _MAX_LENGTH_BYTES = 4  # of the remaining length, MQTT 3.1.1 section 2.2.3
 
 
 class MalformedError(ValueError):
-    """This is not MQTT; the connection cannot continue."""
+    """The bytes are not MQTT; the connection cannot continue."""
 
 
 class Packets(NamedTuple):
-    """`end` is where the last whole packet ends; `wanted` is the least number of bytes that the
-    next one has from there."""
+    """`end` is where the last whole packet ends. `wanted` is the least number of bytes that the
+    next packet has from there."""
 
     publishes: list[Publish]
     others: list[bytes]
@@ -42,7 +42,8 @@ def split(data: bytes) -> Packets:
     size, at, wanted = len(data), 0, 2
     while at + 1 < size:
         kind, length, body = data[at], data[at + 1], at + 2
-        if length > 127:  # usually two bytes: calling a function for them would take a fifth of all
+        # usually two bytes: calling a function for them would take a fifth of the whole time
+        if length > 127:
             if body < size and data[body] < 128:
                 length, body = length - 128 + (data[body] << 7), body + 1
             else:
@@ -66,8 +67,8 @@ def split(data: bytes) -> Packets:
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
-    """(remaining length of 128 or more, where it ends). If it is incomplete, the result exceeds all
-    data."""
+    """(remaining length of 128 or more, where its encoding ends). If the encoding is incomplete,
+    the two point beyond the end of `data`. Raises MalformedError."""
     length = 0
     for index, byte in enumerate(data[at : at + _MAX_LENGTH_BYTES]):
         length |= (byte & 127) << 7 * index
@@ -90,5 +91,5 @@ def publish(topic: bytes, payload: bytes, *, retain: bool) -> bytes:
 
 
 def pubacks(packet_ids: list[bytes]) -> bytes:
-    """PUBACK for each."""
+    """A PUBACK for each packet identifier (its two bytes)."""
     return b"".join([b"\x40\x02" + packet_id for packet_id in packet_ids])

@@ -1,8 +1,8 @@
 """The properties of a PUBLISH of MQTT 5.0 (3.3.2.3), as bytes from a server. Pure.
 
-Most messages have none, which costs a single comparison; those of others are parsed when somebody
-needs them. paho's own class makes and checks an object for each packet, which is too slow if each
-of thousands per second has an expiry.
+Most messages have no properties, which a single comparison shows. Those of the others are parsed
+only when they are needed. paho's own class makes and checks an object for each packet, which is too
+slow if thousands of packets per second have an expiry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ Value = int | bytes | tuple[bytes, bytes]
 EXPIRY = 0x02
 CONTENT_TYPE = 0x03
 USER = 0x26
-# number: how its value is encoded; integers by their size (2.2.2.2, those allowed in PUBLISH)
+# The properties allowed in PUBLISH: how the value of each is encoded (2.2.2.2). A positive number
+# is the size of an integer in bytes.
 _TEXT, _PAIR, _VARIABLE = 0, -1, -2
 _KINDS = {
     0x01: 1, EXPIRY: 4, CONTENT_TYPE: _TEXT, 0x08: _TEXT, 0x09: _TEXT, 0x0B: _VARIABLE, 0x23: 2,

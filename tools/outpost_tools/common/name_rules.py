@@ -1,10 +1,10 @@
-"""The one grammar of names: device ids, topic prefixes, readings, and the ids of collectors.
+"""The rules for all names: device ids, topic prefixes, readings, and the ids of collectors.
 
-Law: what a board in the field may be called is accepted wherever messages arrive (`is_...`); what a
-new board may be called is narrower, so that every broker, folder and table can take it
-(`..._fault`: "" or what is wrong and what to write, to follow the name of the key).
-`firmware/station/settings.py` checks at the board's start; whatever is accepted here, it accepts.
-Pure.
+Law: wherever messages arrive, every name that a board in the field may have is accepted (`is_...`).
+The names allowed for a new board are fewer, so that every broker, folder and table can take them
+(`..._fault`: "", or a text that follows the name of the key and says what is wrong and what to
+write). `firmware/station/settings.py` checks names when a board starts, and accepts all that are
+accepted here. Pure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESERVED = (
 )  # below PREFIX/collectors/ is what collectors say; a broker's user
 
 
-# --- What exists already ---
+# --- Names that exist already ---
 
 
 def is_device(name: str) -> bool:
@@ -35,7 +35,7 @@ def is_device(name: str) -> bool:
 
 
 def is_base_name(name: Any) -> bool:
-    """SenML's base name as our boards send it: the device and a slash."""
+    """Whether it is a SenML base name as our boards send it: the device and a slash."""
     return isinstance(name, str) and name.endswith("/") and is_device(name[:-1])
 
 
@@ -56,20 +56,21 @@ def is_client(text: str) -> bool:
 
 
 def is_topic(text: str) -> bool:
-    """Whether clients can publish below it: no wildcard, no empty level, none of the server's."""
+    """Whether clients can publish below it: it has no wildcard and no empty level, and is not one
+    of the server's own topics."""
     return _TOPIC.match(text) is not None and text.partition("/")[0] not in _OF_SERVERS
 
 
 def is_prefix(text: str) -> bool:
-    """Whether the rights of our broker can name it."""
+    """Whether it can be written in the access rights of our broker."""
     return is_topic(text) and not _NOT_IN_PREFIX.search(text)
 
 
-# --- What is named now ---
+# --- New names ---
 
 
 def member_fault(name: str) -> str:
-    """Of a board, a collector or a reader at the broker that we configure."""
+    """For the name of a board, a collector or a reader at the broker that we configure."""
     if not is_device(name):
         return "is not a valid name: use 1 to 32 of A-Z a-z 0-9 _ . -"
     if name.startswith("."):
@@ -111,7 +112,8 @@ def prefix_fault(prefix: str) -> str:
 
 
 def reading_fault(name: str) -> str:
-    """Of a reading of a sensor with a driver: the board's own readings are in the same tables."""
+    """For a reading of a sensor with a driver. It must differ from the board's own readings, which
+    are in the same tables."""
     if name in DIAGNOSTIC or name in COMMANDS or name.endswith(OF_SENSORS):
         return (
             f"has a sensor with the reading {name!r}, by which the board reports its own state; "

@@ -1,9 +1,9 @@
-"""NATS as an MQTT broker on loopback: one node (`Node`), or three with one address for all
+"""NATS as an MQTT broker on loopback: one node (`Node`), or three with one common address
 (`Cluster`).
 
-Both are a `Broker` as in broker.py. Clients of a cluster connect to `port`, which belongs to a
-balancer. strike() kills one of the nodes, a different one each time, and start() restarts what was
-killed.
+Both are subclasses of `Broker` in broker.py. Clients of a cluster connect to `port`, which belongs
+to a balancer. strike() kills one of the nodes, each time the next one, and start() restarts what
+was killed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CLUSTER_READY_S = 60.0
 
 
 def configuration(directory: Path, name: str, port: int, routes: list[int]) -> str:
-    """The recommended one, with other addresses and folders. routes: the cluster's ports, the
-    node's own first; empty: no cluster."""
+    """The recommended configuration with other addresses and folders. routes: the cluster's ports,
+    the node's own first; empty: no cluster."""
     text = RECOMMENDED.read_text(encoding="utf-8")
     node, mqtt, cluster = re.split("^# --- (?:mqtt|cluster)$", text, flags=re.MULTILINE)
     node = _put(node, "server_name", name)

@@ -35,13 +35,13 @@ _WANTED_FILES = 4096
 
 
 def check(*extras: str) -> None:
-    """Raises ToolError that names everything that is missing."""
+    """Raises a ToolError that names all missing packages."""
     _refuse(_packages(extras))
 
 
 def check_spark(*extras: str, master: str | None = None) -> None:
-    """Checks packages, Java, the Python of Spark's processes here and the limit of open files, and
-    names all that is wrong. Raises the limit if it may. Raises ToolError."""
+    """Checks the packages, Java, the Python of those Spark processes that run here, and the limit
+    of open files, which it raises if it can. Raises a ToolError that names every problem."""
     is_here = master is None or master.startswith("local")
     problems = _packages(extras) + [*filter(None, (_python(is_here), _open_files()))]
     try:
@@ -62,7 +62,7 @@ def _python(is_here: bool) -> str:
 
 
 def _open_files() -> str:
-    """What is wrong with the limit of open files; "" if nothing."""
+    """Raises the limit of open files if it is low. Returns what is still wrong; "" if nothing."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -86,16 +86,16 @@ def _packages(extras: tuple[str, ...]) -> list[str]:
 
 
 def remedy(*extras: str) -> str:
-    """What to type; it depends on how this package was installed."""
+    """What to type, depending on how this package was installed."""
     if source_tree.is_checkout():
         return "run `make setup`"
     return f"run: {install(*extras)}"
 
 
 def install(*extras: str) -> str:
-    """The command that adds extras to this installation, also to a checkout.
+    """The command that adds extras to this installation, which may be a checkout.
 
-    pip keeps the installed version and adds what the extras name.
+    pip keeps the installed version and adds the packages of the extras.
     """
     optional = ",".join(extra for extra in extras if extra != "boards")
     wanted = f"{DISTRIBUTION}[{optional}]" if optional else DISTRIBUTION
@@ -112,7 +112,8 @@ def install(*extras: str) -> str:
 
 
 def _is_made_by_uv(home: Path) -> bool:
-    """uvx's environments have no pip, and last only as long as its cache."""
+    """Whether uvx made this environment. Such an environment has no pip, and lasts only as long as
+    uvx's cache."""
     try:
         text = (home / "pyvenv.cfg").read_text(encoding="utf-8")
     except OSError:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Its subcommands have the same class."""
+    """The parsers of subcommands have the same class."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -27,8 +27,8 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Adds the options that may have been meant, even if one is missing: it may be there,
-        misspelt."""
+        """Adds the options that may have been meant to every message: even a missing option may
+        have been given, but misspelt."""
         super().error(message + self._meant())
 
     def _meant(self) -> str:

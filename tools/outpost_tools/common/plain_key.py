@@ -35,7 +35,7 @@ _match = _PLAIN.match
 
 
 def plain_key(payload: bytes) -> tuple[str, int, int] | None:
-    """(stream, seq, held); None when the message is not plain."""
+    """(stream, seq, held); None if the message is not plain, or its numbers are out of range."""
     match = _match(payload)
     if match is None:
         return None

@@ -1,9 +1,10 @@
 """Sets of sequence numbers, kept as ranges: their size grows with the gaps, not with the numbers.
 
 A set is a sorted list of ranges [first, last], both inclusive, that neither touch nor overlap: 3..5
-and 6..9 are one range, 3..9. The collector keeps what is durable in such sets, and the pipeline
-reads its state as one. Pure; knows nothing about devices, streams or files. number_ranges.py of the
-pipeline does the same with numpy, for the sets of all streams of a batch at once.
+and 6..9 are one range, 3..9. The collector keeps the numbers of durable messages in such sets, and
+the pipeline reads its state as one. Pure; knows nothing about devices, streams or files. The
+pipeline's number_ranges.py does the same with numpy, for the sets of all streams of a batch at
+once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def of_pairs(flat: Sequence[int]) -> Ranges:
 
 
 def cover(ranges: Ranges, first: int, last: int) -> None:
-    """Add first..last, unless it is empty. Ranges that overlap or touch it are merged."""
+    """Adds first..last, unless it is empty. Ranges that overlap or touch it are merged."""
     if last < first:
         return
     if ranges and ranges[-1][1] + 1 == first:  # the usual case: the next number of a live board
@@ -36,14 +37,14 @@ def cover(ranges: Ranges, first: int, last: int) -> None:
 
 
 def trim(ranges: Ranges, below: int) -> None:
-    """Remove the numbers below `below`."""
+    """Removes the numbers below `below`."""
     del ranges[: bisect_left(ranges, below, key=_last)]
     if ranges and ranges[0][0] < below:
         ranges[0][0] = below
 
 
 def following(number: int, sets: Iterable[Ranges]) -> int:
-    """The first number from `number` on that is in none of the sets."""
+    """The first number, from `number` upwards, that is in none of the sets."""
     sets = [ranges for ranges in sets if ranges]
     before = -1
     while before != number:
@@ -56,7 +57,7 @@ def following(number: int, sets: Iterable[Ranges]) -> int:
 
 
 def beyond(number: int, sets: Sequence[Ranges], most: int) -> Ranges:
-    """The first ranges of the union of the sets that begin after `number`; at most that many."""
+    """The first ranges of the union of the sets that begin after `number`; at most `most`."""
     found: Ranges = []
     while len(found) < most:
         starts = [ranges[bisect_right(ranges, number, key=_first) :][:1] for ranges in sets]

@@ -1,7 +1,7 @@
-"""Why a broker refuses a connection, by the code of its CONNACK, or ends one, by that of its
-DISCONNECT, and what to do: the words of all commands. Knows codes, no network.
+"""Why a broker refuses a connection (the code of its CONNACK) or ends one (the code of its
+DISCONNECT), and what to do, in the words of all commands. Knows codes, no network.
 
-paho gives the codes of MQTT 3.1.1 (1 to 5) the numbers of 5.0, which has more of them.
+paho maps the codes of MQTT 3.1.1 (1 to 5) to those of 5.0, which has more.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ LOGIN = (
     "use this --id? users of `outpost broker` need --credentials"
 )
 LEVEL = "it does not speak this version of MQTT"
-# One connection for one question. No broker that we know allows less: mosquitto's max_keepalive
-# is at least 10 s.
+# For a connection that serves a single request, and for brokers that refuse a longer one. No broker
+# that we know allows less: mosquitto's max_keepalive is at least 10 s.
 SHORT_KEEP_ALIVE_S = 10
 
 UNSUPPORTED_VERSION, BAD_IDENTIFIER = 0x84, 0x85
 _BAD_LOGIN, _NOT_AUTHORIZED = 0x86, 0x87
-# MQTT 3.1.1 has only this code for a keep alive that is too long: mosquitto sends it, also with
-# session present set, which [MQTT-3.2.2-4] forbids.
+# In MQTT 3.1.1, mosquitto sends this code for a keep alive that is too long, because there is no
+# other. It may also set session present, which [MQTT-3.2.2-4] forbids.
 _IDENTIFIER = (
     "it does not take this client identifier, or its limit of the keep alive (mosquitto: "
     "max_keepalive) is lower than ours: see its log"
@@ -53,7 +53,7 @@ _HINTS = {
 _MQTT_5 = 5
 RETAIN_NOT_SUPPORTED, QOS_NOT_SUPPORTED = 0x9A, 0x9B  # in CONNACK: of our will
 TAKEN_OVER = 0x8E
-# DISCONNECT, MQTT 5.0 section 3.14.2.1. No code of it is in 3.1.1.
+# Codes of DISCONNECT, MQTT 5.0 section 3.14.2.1. MQTT 3.1.1 has none of them.
 _ENDS = {
     **_OF_BOTH,
     0x81: f"it could not read a packet of ours; {_LOG}",
@@ -78,14 +78,14 @@ _ENDS = {
 
 
 def why_ended(reason: Any) -> str:
-    """The reason of a DISCONNECT in words, with what to do if there is something. reason: paho's;
-    without a code of the broker, that is all that is known."""
+    """The reason of a DISCONNECT in words, and if possible what to do. reason: paho's; if it is not
+    a code from the broker, it is all that is known."""
     more = _ENDS.get(reason.value) if getattr(reason, "value", 0) >= 0x80 else None
     return f"{reason}; {more}" if more else str(reason)
 
 
 def why_code(code: int, mqtt_level: int, **words: str) -> str:
-    """As why(), of a CONNACK's code as it came. mqtt_level: 3, 4 or 5."""
+    """As why(), for the code in the bytes of a CONNACK. mqtt_level: 3, 4 or 5."""
     from paho.mqtt.client import convert_connack_rc_to_reason_code
     from paho.mqtt.packettypes import PacketTypes
     from paho.mqtt.reasoncodes import ReasonCode
@@ -99,7 +99,7 @@ def why_code(code: int, mqtt_level: int, **words: str) -> str:
 
 
 def why(reason: Any, *, login: str = LOGIN, level: str = LEVEL) -> str:
-    """The code in words, and what to do. reason: paho's ReasonCode. login, level: what to do when
-    user or password, or the version of MQTT, is the reason."""
+    """The code in words, and what to do. reason: paho's ReasonCode. login: what to do if user or
+    password is the reason. level: the same for the version of MQTT."""
     hints = {_BAD_LOGIN: login, _NOT_AUTHORIZED: login, UNSUPPORTED_VERSION: level}
     return f"{reason}; {(hints | _HINTS).get(reason.value, _LOG)}"

@@ -1,6 +1,7 @@
-"""Which starts of a board nobody wanted. A board reports what caused each start (`reset_cause`): a
-tool's restart (a flash, a look at its prompt, an update, a command) and the end of a deep sleep are
-no faults. The starts of a board that never reports a cause all count, once it would have.
+"""Which starts of a board were unwanted. A board reports the cause of each start (`reset_cause`). A
+restart by a tool (flashing, using its prompt, an update, a command) and the end of a deep sleep are
+not faults. If a board never reports a cause, all its starts count, once it has sent enough messages
+to have reported one.
 
 Pure. Bounded by MOST.
 """
@@ -21,11 +22,11 @@ _TELLS_ONCE_IN = 64  # messages (firmware/station/about.py)
 @dataclass(slots=True)
 class _Start:
     time_ms: int
-    cause: int = 0  # 0: not told
+    cause: int = 0  # 0: not reported
 
 
 class Restarts:
-    """take() each message, in any order."""
+    """Call take() for each message, in any order."""
 
     def __init__(self) -> None:
         self._starts: dict[tuple[str, int], _Start] = {}
@@ -33,7 +34,7 @@ class Restarts:
         self._tells = False
 
     def take(self, stream: str, boot: int, time_ms: int, cause: float | None) -> None:
-        """cause: of this message's reading; None: it has none."""
+        """cause: the value of the message's reading `reset_cause`; None: it has no such reading."""
         key = stream, boot
         start = self._starts.get(key)
         if start is None:
@@ -46,7 +47,8 @@ class Restarts:
             start.cause = int(min(max(cause, 0), 255))
 
     def _make_room(self) -> None:
-        """Without the oldest of those that say the least: deep sleep has a start in each wake."""
+        """Drops the oldest of the least important starts, because a board in deep sleep starts at
+        each wake: those without an unwanted cause go first."""
         if len(self._starts) < MOST:
             return
         known = self._starts.items()
@@ -56,7 +58,7 @@ class Restarts:
             del self._first[key[0]]
 
     def unwanted(self, until_ms: float, messages: int) -> list[int]:
-        """The causes (0: not told) of those in the WINDOW_S before `until_ms`."""
+        """The causes (0: not reported) of the unwanted starts since WINDOW_S before `until_ms`."""
         if not self._tells and messages < _TELLS_ONCE_IN:
             return []
         since_ms = until_ms - WINDOW_S * 1000
@@ -71,12 +73,12 @@ class Restarts:
 
 
 def words(causes: list[int]) -> str:
-    """ "6 restarts in 24 h: power" """
+    """For example "6 restarts in 24 h: power"."""
     told = sorted({_CAUSES[one] for one in causes if one in _CAUSES})
     return f"{len(causes):,} restarts in 24 h" + (f": {', '.join(told)}" if told else "")
 
 
 def cause_words(cause: float) -> str:
-    """The value of `reset_cause`."""
+    """The value of `reset_cause` in words."""
     named = _CAUSES | {4: "end of a deep sleep", 5: "on purpose"}
     return named.get(int(cause), f"{cause:g}")

@@ -1,5 +1,5 @@
-"""The bytes of a segment: frames, how they are checked, and how reading resumes after damage. No
-files, no message format. Layout, all integers little endian:
+"""The bytes of a segment: frames, how they are checked, and how reading resumes after damage. Knows
+no files and no message format. Layout, with all integers in little endian:
 
     file    magic "OUTSEGv2", frames, end
     frame   body_length:u32  check:u32  body
@@ -7,9 +7,9 @@ files, no message format. Layout, all integers little endian:
     end     a frame with flag bit 7, no topic, and as payload frames:u64, the number before it
 
 check is crc32(body) xor the frame's offset in the file, so a copy of a frame anywhere else, for
-example in a payload, is not valid. Only a sealed segment has an end. Together with the offsets it
-verifies the whole: a sealed segment without an end, or with fewer frames, is damaged; an open one
-may just end in a torn write.
+example in a payload, is not valid. Only a sealed segment has an end. Together with the offsets, the
+end verifies the whole segment: a sealed segment without an end, or with fewer frames than the end
+says, is damaged. An open one may simply end in a torn write.
 
 flags: bit 0 the PUBLISH had RETAIN set, bit 1 DUP, bit 2 the payload was cut to `MAX_PAYLOAD_BYTES`
 (original_length is its true length), bit 3 the collector did not know that its clock was set, so
@@ -18,8 +18,9 @@ received_ms is no evidence (arrival.py). received_ms counts from 1970.
 After damage, the next frame is at the next offset where the two lengths in a header agree and the
 check is right. Random bytes are mistaken for a frame with a probability below 2^-67 per byte.
 
-Version 1 (magic "OUTSEG01", check is crc32(body), no end) can be read. There a payload may contain
-a whole frame, so damage is skipped by the damaged frame's own length if its header still agrees.
+Version 1 (magic "OUTSEG01", check is crc32(body), no end) can still be read. In version 1, a
+payload may contain a whole frame. So damage is skipped by the damaged frame's own length if its
+header still agrees.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ _HEADER_BYTES = _FRAME.size + _BODY.size
 _MAX_BODY_BYTES = _BODY.size + 65535 + MAX_PAYLOAD_BYTES
 _END_BYTES = _HEADER_BYTES + _COUNT.size
 _OFFSET_BITS = 0xFFFFFFFF
-# What can be a header, also overlapping ones: a length of 15 to 0x2ffff, known flags. It scans ten
-# million offsets per second; matches are then checked in Python.
+# Matches what can be a header (a length of 15 to 0x2ffff, known flags), even if headers overlap. It
+# scans ten million offsets per second; matches are then checked in Python.
 _MAY_BEGIN = re.compile(
     rb"(?=(?:[\x0f-\xff].[\x00-\x02]|.[\x01-\xff][\x00-\x02]|..[\x01\x02])\x00"
     rb".{12}[\x00-\x0f\x80])",
@@ -99,7 +100,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Unreadable bytes begin..end of a segment; at least `messages` messages were there."""
+    """Unreadable bytes begin..end of a segment, which contained at least `messages` messages."""
 
     begin: int
     end: int
@@ -122,8 +123,8 @@ def encode_frame(
     dup: bool = False,
     clock_unset: bool = False,
 ) -> bytes:
-    """One frame as at offset 0, see placed(); a payload longer than MAX_PAYLOAD_BYTES is cut and
-    flagged."""
+    """One frame for offset 0; see placed() for others. A payload longer than MAX_PAYLOAD_BYTES is
+    cut and flagged."""
     flags = (FLAG_RETAIN if retain else 0) | (FLAG_DUP if dup else 0)
     if clock_unset:
         flags |= FLAG_CLOCK_UNSET
@@ -145,7 +146,7 @@ def placed(frame: bytes, offset: int) -> bytes:
 
 
 def all_placed(frames: list[bytes], offset: int) -> bytes:
-    """Encoded frames, one after the other, from `offset` in a file on."""
+    """Consecutive encoded frames, placed from `offset` in a file on."""
     parts, unpack, pack, header_bytes = [], _FRAME.unpack_from, _FRAME.pack, _FRAME.size
     for frame in frames:
         length, check = unpack(frame)
@@ -186,8 +187,9 @@ def decoded(data: bytes, begin: int, end: int) -> Frame:
 
 
 def following(data: bytes, offset: int) -> list[Frame]:
-    """The frames at the start of `data`, a segment's bytes from `offset` on; stops at the first
-    invalid one, and at the end frame. For readers that follow a growing segment: version 2."""
+    """The frames at the start of `data`, which is a segment's bytes from `offset` on. Stops at the
+    first invalid frame, and at the end frame. For readers that follow a growing segment; only
+    version 2."""
     found, at = [], 0
     while at + _FRAME.size <= len(data):
         length, check = _FRAME.unpack_from(data, at)
@@ -203,7 +205,7 @@ def following(data: bytes, offset: int) -> list[Frame]:
 
 
 def is_end(data: bytes) -> bool:
-    """Whether this is only the end frame, whose check following() does not need."""
+    """Whether `data` is just the end frame. Its check is not verified."""
     return len(data) == _END_BYTES and data[16] & FLAG_END > 0
 
 
@@ -230,8 +232,8 @@ class Contents:
         return not self._bits
 
     def _offset_bits(self) -> int:
-        """Which bits of a frame's offset its check contains. If the magic is damaged, the next
-        frame shows it."""
+        """The bits of a frame's offset that its check contains: all in version 2, none in version
+        1. If the magic is damaged, the next valid frame shows the version."""
         if self.has_magic:
             return _OFFSET_BITS if self.data.startswith(MAGIC) else 0
         nearest = {}
@@ -249,9 +251,9 @@ class Contents:
     def runs(
         self, begin: int = len(MAGIC), *, most: int = sys.maxsize, most_bytes: int = sys.maxsize
     ) -> Iterator[tuple[int, list[int]]]:
-        """Frames with nothing between them: (where the first begins, where each ends).
+        """Runs of consecutive frames: (where the first begins, where each ends).
 
-        At most `most` frames, and none that begins after `most_bytes` of its run.
+        A run has at most `most` frames, and none that begins after `most_bytes` of it.
         """
         size, at = len(self.data), begin
         if not self.has_magic and begin == len(MAGIC):
@@ -272,7 +274,7 @@ class Contents:
         self._sum_up(begin)
 
     def _ends(self, offset: int, most: int, full_at: int) -> list[int]:
-        """Where each frame from `offset` on ends; stops at the first invalid one."""
+        """Where each frame from `offset` on ends; stops at the first invalid frame."""
         data, bits, size = self.data, self._bits, len(self.data)
         view, unpack, crc32 = memoryview(data), _FRAME.unpack_from, zlib.crc32
         ends = []
@@ -291,7 +293,7 @@ class Contents:
         return ends
 
     def _take_end(self, first: int, ends: list[int]) -> None:
-        """Removes the end frame from the frames."""
+        """Removes the end frame from `ends`, if it is there, and notes what it says."""
         at = ends[-2] if len(ends) > 1 else first
         if ends[-1] - at == _END_BYTES and self.data[at + 16] & FLAG_END and self._bits:
             (self._promised,) = _COUNT.unpack_from(self.data, at + _HEADER_BYTES)
@@ -309,16 +311,16 @@ class Contents:
         return len(self.data)
 
     def _end_by_lengths(self, offset: int) -> int | None:
-        """Version 1: where the next frame, or the file's end, follows damaged frames whose headers
-        agree; None if one does not."""
+        """For version 1: skips damaged frames by the lengths in their headers. Returns where the
+        next valid frame, or the file's end, is; None if the lengths of a header disagree."""
         end = self._claimed_end(offset)
         while end is not None and end < len(self.data) and not self._ends(end, 1, sys.maxsize):
             end = self._claimed_end(end)
         return end
 
     def _claimed_end(self, offset: int) -> int | None:
-        """Where the frame ends according to its header; None if its two lengths disagree, or it
-        would end after the file."""
+        """Where the frame ends according to its header; None if the header's two lengths disagree,
+        or the frame would end beyond the file."""
         if offset + _HEADER_BYTES > len(self.data):
             return None
         (length,) = struct.unpack_from("<I", self.data, offset)
@@ -331,7 +333,7 @@ class Contents:
         self.damage.append(Damage(begin, end, messages))
 
     def _sum_up(self, begin: int) -> None:
-        """Adds what is missing beyond the skipped bytes."""
+        """Adds to `damage` what is missing beyond the skipped bytes."""
         if begin == len(MAGIC) and not (self.has_magic or self.frame_count or self.is_ended):
             reason = "not a segment: wrong magic"
             self.damage[:] = [Damage(0, len(self.data), 0, reason)]
@@ -347,7 +349,7 @@ class Contents:
         return bool(self.damage) and self.damage[-1].end == len(self.data)
 
     def _add_missing(self, messages: int) -> None:
-        """If there was more than one message in a damaged piece, it was probably the longest."""
+        """Adds messages to the longest damaged piece, which most probably held more than one."""
         if messages > 0 and self.damage:
             index = max(
                 range(len(self.damage)), key=lambda i: self.damage[i].end - self.damage[i].begin

@@ -1,10 +1,10 @@
 """Durable log of received messages: append-only segments of checked frames (segment_frames.py).
 
-A directory holds one collector's segments, numbered without gaps: `segment-000000000007.open`
-grows; a sealed one is renamed to `.seg` and never changes again. A segment that a killed collector
-left open is sealed at the next start: a torn write at its end is cut off and kept beside it
-(`segment-000000000007.cut`, for people, may be deleted). Damage with valid frames after it stays in
-place, for the readers to skip and report.
+A directory holds one collector's segments, numbered without gaps. `segment-000000000007.open`
+grows; a sealed segment is renamed to `.seg` and never changes again. A segment that a killed
+collector left open is sealed at the next start: a torn write at its end is cut off and kept beside
+it (`segment-000000000007.cut`, which no program reads; it may be deleted). Damage with valid frames
+after it stays in place; readers skip and report it.
 
 Knows files only: no MQTT, no message format.
 """
@@ -77,7 +77,7 @@ def contents(path: Path) -> Contents:
 def read_segment(path: Path) -> Iterator[Frame]:
     """The frames of one segment file, without the damaged ones.
 
-    Raises ValueError when the file is not a segment.
+    Raises OSError; ValueError if the file is not a segment.
     """
     return contents(path).frames()
 
@@ -91,7 +91,8 @@ def segment_number(path: Path) -> int:
 
 
 def collector_folders(log: Path) -> list[Path]:
-    """By name; the log may be a separate disk, whose lost+found belongs to root. Raises OSError."""
+    """The folders of collectors, by name. lost+found is left out: the log may be a separate disk,
+    whose lost+found belongs to root. Raises OSError."""
     return [
         path for path in sorted(log.iterdir())
         if path.is_dir() and not path.name.startswith(".") and path.name != "lost+found"
@@ -110,7 +111,8 @@ def open_segments(directory: Path) -> list[Path]:
 
 
 def _named(directory: Path, suffix: str) -> list[Path]:
-    """A copy that somebody made beside them, "segment-000000000007 (copy).seg", does not count."""
+    """The segments with this suffix. A copy that somebody made beside them, such as
+    "segment-000000000007 (copy).seg", is ignored."""
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
@@ -160,11 +162,11 @@ class SegmentWriter:
         self._length = self._frames = 0
 
     def append(self, frame: bytes) -> None:
-        """Write one encoded frame; not durable before commit()."""
+        """Writes one encoded frame, which is not durable before commit()."""
         self.append_all([frame])
 
     def append_all(self, frames: list[bytes]) -> None:
-        """Write encoded frames, at once; not durable before commit()."""
+        """Writes encoded frames at once; they are not durable before commit()."""
         if self._file is None:
             # never overwrites an existing file
             self._file = (self.directory / f"segment-{self._number:012d}.open").open("xb")
@@ -177,7 +179,7 @@ class SegmentWriter:
         self._frames += len(frames)
 
     def commit(self) -> None:
-        """fsync what was appended; seal when the segment has reached its size.
+        """Calls fsync for what was appended, and seals the segment if it has reached `max_bytes`.
 
         Raises OSError (disk full).
         """
@@ -192,7 +194,8 @@ class SegmentWriter:
             self.seal()
 
     def seal(self) -> Path | None:
-        """Write the end, close the open segment and rename it; None when none is open.
+        """Writes the end, closes the open segment and renames it. Returns its new path; None if no
+        segment is open.
 
         Raises OSError (disk full).
         """
@@ -212,8 +215,8 @@ class SegmentWriter:
 
 
 def _recover(path: Path) -> Recovered | None:
-    """Seal what a killed collector left open, without a torn tail; None when there is nothing to
-    report.
+    """Seals a segment that a killed collector left open, without its torn tail. Returns None if
+    there is nothing to report.
 
     A segment without a whole frame is deleted.
     """
@@ -236,7 +239,7 @@ def _recover(path: Path) -> Recovered | None:
 
 
 def _close_at(path: Path, end: int, found: Contents) -> None:
-    """Cut the file at `end`, and write the end frame if it has none."""
+    """Cuts the file at `end`, and writes the end frame if it has none (not in version 1)."""
     with path.open("r+b") as file:
         file.truncate(end)
         if not found.is_version_1 and not found.is_ended:
@@ -248,7 +251,8 @@ def _close_at(path: Path, end: int, found: Contents) -> None:
 
 
 def _keep(path: Path, tail: bytes) -> Path:
-    """A durable copy of what is cut off; the number may be used again, so never overwrite one."""
+    """Makes a durable copy of what is cut off. It never overwrites an earlier copy, because a
+    segment's number may be used again."""
     copy, again = path.with_suffix(".cut"), 1
     while copy.exists():
         again += 1

@@ -3,10 +3,11 @@
 A base label (`bn`, `bt`, `bu`, `bv`) applies from its record on, until another one replaces it.
 What cannot be read correctly is refused with the label's name: a newer version of SenML, or a label
 that ends in an underscore (a reader that does not know it must not use the record, section 4.4).
-Other unknown labels are ignored. A value that is not a number (`vs`, `vb`, `vd`, or only a sum `s`)
-has no place in the tables: its record is left out and named, the pack's other readings are kept.
+Other unknown labels are ignored. The tables have no place for a value that is not a number (`vs`,
+`vb`, `vd`, or only a sum `s`): its record is left out and its label is reported, and the pack's
+other readings are kept.
 
-Knows nothing about bytes, topics and Outpost's own labels.
+Knows nothing about bytes, topics or Outpost's own labels.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class _Bases:
 
 
 def read(records: list[Record], device: str) -> tuple[list[Reading], tuple[str, ...]]:
-    """(readings, the value's label for each record that was left out). Raises Malformed."""
+    """(readings, the value's label for each record left out). Raises Malformed."""
     bases, readings, left_out = _Bases(device), [], []
     for index, record in enumerate(records):
         _check_understood(index, record)
@@ -139,14 +140,16 @@ def _reading(index: int, record: Record, bases: _Bases) -> Reading:
 
 
 def is_text(value: Any) -> bool:
-    """A string that can be stored: JSON's \\u escapes can name half a character, UTF-8 cannot."""
+    """Whether it is a string that can be stored. JSON's \\u escapes can contain half a character (a
+    lone surrogate), which UTF-8 cannot encode."""
     if not isinstance(value, str):
         return False
     return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def number(record: Record, label: str, default: _Default) -> float | _Default:
-    """A number within its bounds; `default` if there is none."""
+    """The label's number; `default` if there is none. Raises Malformed if it is no finite
+    number, or is out of bounds."""
     value = record.get(label)
     if value is None:
         return default
@@ -165,7 +168,7 @@ def number(record: Record, label: str, default: _Default) -> float | _Default:
 
 
 def check_times(readings: list[Reading], received_s: float | None) -> None:
-    """Raises Malformed when the times are far from each other, or from their arrival."""
+    """Raises Malformed if the times are too far from each other, or from their arrival."""
     known = [r.time_s for r in readings if r.time_s is not None]
     open_ones = [r.shift_s for r in readings if r.time_s is None]
     if any(max(times) - min(times) > labels.MAX_SPAN_S for times in (known, open_ones) if times):

@@ -1,11 +1,12 @@
 """Reads a series exactly: many samples in one message, packed (`firmware/SERIES_FORMAT.md`).
 
-`decode()` returns a Series, or raises Malformed with the reason that quarantine shows.
-`key_in()` reads only the key, at fixed places, for the collector. The first byte, F5, begins
-neither JSON (it is not valid in UTF-8 text) nor a CBOR array, so is_series() needs only that byte.
+`decode()` returns a Series, or raises Malformed with the reason that quarantine shows. `key_in()`
+reads only the key, at fixed places, for the collector. The first byte, F5, begins neither JSON (it
+is not valid in UTF-8 text) nor a CBOR array, so is_series() needs only that byte.
 
-Memory and time are linear in the payload: a sample takes at least two bits. Plain Python, for
-exactness; for tables of many messages there is a faster reader with the same results.
+Memory and time are linear in the payload's length, because a sample takes at least two bits. This
+reader is plain Python and exact; for tables of many messages there is a faster one with the same
+results.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ FIXED_BYTES = 31  # of the header, up to the device's name
 MOST_COLUMNS = 16
 LARGEST_EXPONENT = 9
 VALUE_LIMIT = 1 << 29  # values are -2^29 to 2^29 - 1
-SPAN_LIMIT_MS = 1 << 30  # a sample's time is less than this from the record's start, either way
+SPAN_LIMIT_MS = 1 << 30  # a sample is less than this before or after the record's start
 DAY_MS = 86_400_000
 CLOCK_SET, HAS_UPTIME = 1, 2  # flags
-# Limits of a sample's time since boot, and since 1970.
+# Limits of a sample's time: since boot, and since 1970.
 TIME_LIMITS_S = (0, 2 * labels.MAX_UPTIME_S), (labels.MIN_TIME_S, labels.MAX_TIME_S)
 _MOST_BITS = 30  # of a number
 
 
 class Column(NamedTuple):
-    """A value means value * 10^exponent of `unit` ("": none)."""
+    """A value v of this column means v * 10^exponent `unit` ("": no unit)."""
 
     name: str
     unit: str
@@ -47,7 +48,8 @@ class Sample(NamedTuple):
 
 
 class SeriesKey(NamedTuple):
-    """Identifies a message: device, stream, number; and the oldest number its board still held."""
+    """Identifies a message by device, stream and number. held: the oldest number that its board
+    still held."""
 
     device: str
     stream: str
@@ -57,10 +59,10 @@ class SeriesKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One message. (device, stream, seq) is its key. A reading's position is its record index:
-    sample by sample, column by column, without the missing ones.
+    """One message. (device, stream, seq) is its key. The record index of a reading is its position
+    among all readings: sample by sample, column by column, without missing values.
 
-    uptime_ms: time from boot number `boot` to start_ms; None when the message does not say.
+    uptime_ms: time from boot number `boot` to start_ms; None if the message does not say.
     """
 
     device: str
@@ -82,9 +84,10 @@ def is_series(payload: bytes) -> bool:
 
 
 def key_in(payload: bytes) -> SeriesKey | None:
-    """The key in a payload; None when it has none that may be confirmed. Looser than decode() on
+    """The key in a payload; None if it has none that may be confirmed. Looser than decode() on
     purpose, as message.key_of() is: a message with a valid key and bad samples is quarantined and
-    confirmed. A newer version keeps the first 20 bytes and the device's name, so it has a key."""
+    confirmed. Newer versions keep the first 20 bytes and the device's name in place, so they have a
+    key, too."""
     try:
         device = _device(payload)
     except Malformed:
@@ -227,7 +230,7 @@ class _End(Exception):
 
 
 class _Bits:
-    """A payload's bits from a byte on, the highest bit of each byte first."""
+    """A payload's bits, from byte `at` on, with the highest bit of each byte first."""
 
     def __init__(self, payload: bytes, at: int) -> None:
         # A leading "1" (110001) preserves leading zeros.
@@ -246,7 +249,7 @@ class _Bits:
         return number
 
     def zeros(self) -> int:
-        """How many zeros precede the next 1, which is not consumed."""
+        """Consumes the zeros that precede the next 1, and returns their number."""
         one = self._bits.find("1", self.at)
         if one < 0:
             raise _End
@@ -325,7 +328,7 @@ class _Samples:
         return values
 
     def _whole(self, index: int) -> int:
-        """A number preceded by its length."""
+        """A signed number that is preceded by its length in bits."""
         length = self._bits.take(5)
         number = self._bits.take(length)
         if length > _MOST_BITS or length != number.bit_length():

@@ -1,7 +1,8 @@
-"""What a server of MQTT 5.0 allows, by the properties of its CONNACK (section 3.2.2.3), and what to
-say when we want more. Knows no network. A server of 3.1.1 states nothing: everything is allowed.
+"""What an MQTT 5.0 server allows, according to the properties of its CONNACK (section 3.2.2.3), and
+what to report if we want more. Knows no network. A 3.1.1 server states no limits, so everything is
+allowed.
 
-The keep alive that it states is not here: paho obeys it.
+The keep alive that the server states is not handled here, because paho obeys it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """packet_bytes: 0, no limit. receive_maximum: of our messages of QoS 1 in flight."""
+    """packet_bytes: the largest packet; 0: no limit. receive_maximum: how many of our messages with
+    QoS 1 or 2 may be in flight."""
 
     has_retain: bool = True
     maximum_qos: int = 2
@@ -33,7 +35,7 @@ class ServerLimits:
     has_shared: bool = True
 
     def forbidden(self, name: str) -> str:
-        """Why not to subscribe to this filter, as a key of WORDS; "": it may be."""
+        """Why we must not subscribe to this filter, as a key of WORDS; "" if we may."""
         if not self.has_shared and name.startswith("$share/"):
             return "shared"
         return "wildcard" if not self.has_wildcard and ("+" in name or "#" in name) else ""
@@ -45,7 +47,7 @@ class ServerLimits:
 
 
 def of(properties: Any) -> ServerLimits:
-    """properties: of a CONNACK, as paho has them; None in MQTT 3.1.1."""
+    """properties: those of a CONNACK, as paho returns them; None in MQTT 3.1.1."""
 
     def value(name: str, default: int) -> int:
         return getattr(properties, name, default)

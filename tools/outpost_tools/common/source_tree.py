@@ -1,5 +1,5 @@
 """Where firmware, boards and pages are: in a checkout of the repository, or inside the installed
-package, which contains the same folders."""
+package, which contains copies of these folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def place() -> Path:
 
 
 def repository() -> Path:
-    """place(). Raises ToolError if it is not there."""
+    """The folder that place() returns. Raises ToolError if it lacks firmware/main.py."""
     root = place()
     if not (root / "firmware" / "main.py").is_file():
         raise ToolError(f"{root}: no firmware/main.py; incomplete package: install it again")

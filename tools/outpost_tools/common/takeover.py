@@ -1,10 +1,11 @@
-"""Does another client use our client identifier? Only on evidence. Knows times, no network.
+"""Whether another client uses our client identifier, decided only on evidence. Knows times, no
+network.
 
-The broker gives the identifier to the client that connected last and ends the other's connection;
-the other one then reconnects and takes it back. MQTT 5.0 says so: DISCONNECT with reason 0x8E. MQTT
-3.1.1 has no word for it, nor for a limit that we broke: all of them look like a connection that
-ends soon. So a caller that speaks 3.1.1 asks in 5.0 after several such ends, and where that is not
-to be had it says that the cause is unknown.
+The broker gives the identifier to the client that connected last, and ends the connection of the
+other one, which then reconnects and takes it back. In MQTT 5.0 the broker says so by DISCONNECT
+with reason 0x8E. MQTT 3.1.1 has no reason codes for this, or for a limit that we exceeded: in each
+case a connection simply ends soon. So a caller that speaks 3.1.1 tries 5.0 after several such ends.
+If the broker does not speak 5.0, it reports that the cause is unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ UNKNOWN = (
 
 
 class Takeovers:
-    """count: connections that were taken over, as the broker said."""
+    """count: how many connections were taken over, according to the broker."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -42,6 +43,7 @@ class Takeovers:
         self._in_a_row = 0
 
     def ended(self, age_s: float, *, is_said: bool = False) -> None:
-        """The peer ended a connection accepted age_s ago. is_said: because of another client."""
+        """The peer ended a connection that it accepted `age_s` ago. is_said: it named another
+        client as the reason."""
         self._in_a_row = self._in_a_row + 1 if age_s < SOON_S else 0
         self.count += is_said

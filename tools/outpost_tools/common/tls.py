@@ -1,4 +1,4 @@
-"""The TLS of a connection to a broker: verifies certificate and name, always."""
+"""TLS for connections to a broker. It always verifies the certificate and the name."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from outpost_tools.common.errors import ToolError
 
 
 class Context(ssl.SSLContext):
-    """A final dot is legal in the name of a host, but not part of the name in its certificate and
-    in SNI (RFC 6066, section 3). server_name: the name to verify, if it is not that of the host to
-    which the socket connects."""
+    """Removes a final dot from the host name: it is legal there, but not part of the name in the
+    certificate and in SNI (RFC 6066, section 3). server_name: the name to verify, if it is not that
+    of the host to which the socket connects."""
 
     server_name = ""
 
@@ -22,8 +22,8 @@ class Context(ssl.SSLContext):
 
 
 def context(cafile: str | None = None, cadata: str | None = None) -> Context:
-    """Without both: the system's authorities. Raises OSError, also ssl.SSLError, ValueError or
-    TypeError.
+    """Without arguments, trusts the system's authorities. Raises OSError (ssl.SSLError is one),
+    ValueError or TypeError.
 
     Not ssl.create_default_context(): since Python 3.13 it refuses a CA without key usage and
     certificates without an authority key identifier, which many recipes for a private CA produce.

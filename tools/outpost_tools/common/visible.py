@@ -1,4 +1,4 @@
-"""Text from others (a message, a board, a file), made safe for a terminal or a log: a character
+"""Makes text from others (a message, a board, a file) safe for a terminal or a log: a character
 that is not printable is written as its escape, so that it can neither manipulate the terminal nor
 hide.
 
@@ -79,7 +79,8 @@ class _Guard:
         raise NotImplementedError
 
     def _lead_nowhere(self) -> None:
-        """Redirects the stream, because Python writes its rest at exit, which would fail again."""
+        """Redirects the stream to /dev/null. At exit, Python writes what is left in its buffer,
+        which would fail again."""
         with contextlib.suppress(OSError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.unguarded.fileno())

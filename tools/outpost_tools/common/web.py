@@ -54,8 +54,9 @@ def with_headers(send: Send, wanted: dict[str, str]) -> Send:
 
 
 def refusal_of_name(request: Request, names: Sequence[str] = ()) -> Response | None:
-    """None: the browser asked for one of this machine's own names, or of `names`, with any port. So
-    a foreign name that points to 127.0.0.1 (DNS rebinding) reads nothing."""
+    """None if the request is for one of this machine's own names, or one of `names`, with any port.
+    Otherwise a refusal, so that a foreign name that points to 127.0.0.1 (DNS rebinding) reads
+    nothing."""
     asked = request.headers.get("host", "").lower()
     name, _, port = asked.rpartition(":")
     name = name if port.isdecimal() and name else asked
@@ -63,7 +64,7 @@ def refusal_of_name(request: Request, names: Sequence[str] = ()) -> Response | N
 
 
 class OnlyByName:
-    """The application for who asks for it by its name."""
+    """Wraps an application. Requests for other host names are refused, see refusal_of_name()."""
 
     def __init__(self, app: ASGIApp, names: Sequence[str] = ()) -> None:
         self._app, self._names = app, names

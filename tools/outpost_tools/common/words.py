@@ -15,8 +15,8 @@ OTHER = "•"  # an event of an unknown kind; the list at the end names it
 
 
 def duration(milliseconds: float | None) -> str:
-    """12 ms, 3.4 s, 50 s, 1.5 min, 15 min, 36 h, 7 days; a dash if it is not known. live.js writes
-    the same."""
+    """For example 12 ms, 3.4 s, 50 s, 1.5 min, 15 min, 36 h or 7 days; a dash if it is not known.
+    live.js writes the same."""
     if _is_unknown(milliseconds):
         return "-"
     if abs(milliseconds) < 999.5:
@@ -30,7 +30,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 def _short(value: float) -> str:
-    """Tenths below ten; 3.0 is 3."""
+    """With tenths below ten; 3.0 becomes 3."""
     return f"{value:.1f}".removesuffix(".0") if abs(value) < 9.95 else f"{value:.0f}"
 
 
@@ -48,19 +48,19 @@ _UNITS = {
 
 
 def number(value: float) -> str:
-    """Seven digits, and always all digits before the point."""
+    """With seven digits, but always with all digits before the point."""
     if abs(value) < 1e15 and (value == int(value) or abs(value) >= 1e7):
         return f"{round(value)}"
     return f"{value:.7g}"
 
 
 def unit_text(senml: str) -> str:
-    """SenML's units as people write them."""
+    """A SenML unit as people write it."""
     return _UNITS.get(senml, senml)
 
 
 def with_unit(value: float, senml_unit: str) -> str:
-    """21.38 °C"""
+    """For example 21.38 °C."""
     return f"{number(value)} {unit_text(senml_unit)}".rstrip()
 
 
@@ -79,10 +79,10 @@ def printable(payload: bytes) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """1 gap, 2 gaps."""
+    """For example "1 gap" or "2 gaps"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def natural(name: str) -> list:
-    """Sorts board-2 before board-10."""
+    """A key that sorts board-2 before board-10."""
     return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]

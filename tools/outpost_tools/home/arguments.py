@@ -110,8 +110,8 @@ def _checked(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after SIGTERM or SIGINT; 1 when a port is in use, which may be over at the next try.
-    Raises ToolError, before anything is made or changed."""
+    """Returns 0 after SIGTERM or SIGINT; 1 if a port is in use, which may be free at the next
+    attempt. Raises ToolError for wrong arguments before anything is created or changed."""
     wish_of = _wish(args)
     _check_collector(wish_of)
     _check_alerts(wish_of)
@@ -128,7 +128,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_collector(wish) -> None:
-    """As it will do itself, and be started again and again. Raises ToolError, SystemExit."""
+    """Checks the collector's arguments now, as the collector itself will: otherwise it would fail
+    and be restarted repeatedly. Raises ToolError, SystemExit."""
     from outpost_tools.cli import build_parser
     from outpost_tools.collect import access
 
@@ -140,7 +141,7 @@ def _check_collector(wish) -> None:
 
 
 def _check_alerts(wish) -> None:
-    """Before anything is made. Raises ToolError."""
+    """Checks alerts.toml, if there is one, before anything is created. Raises ToolError."""
     if wish.state.alerts.exists():
         from outpost_tools.alerts import settings
 

@@ -1,5 +1,6 @@
-"""What runs now and then, one at a time, beside the processes that stay: tables, report,
-compaction, export. By a clock that nobody sets: one that is set delays nothing, repeats nothing.
+"""Periodic work, one job at a time, in parallel with the permanent processes: tables, report,
+compaction, export. The schedule uses the monotonic clock, so setting the machine's clock neither
+delays nor repeats a job.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from outpost_tools.common.words import duration
 from outpost_tools.home.process import spawn
 
 _NICE = ["nice", "-n", "10"]
-_AGAIN_S = 30.0  # after a turn with nothing to do: the first tables come soon after the first data
+_AGAIN_S = 30.0  # after a turn with nothing to do, so the first tables follow the first data soon
 
 
-# Of one that did its work and found something of the log damaged or in conflict, too: a report
-# must tell of it. After one that failed outright the others do no harm.
+# A job's next command runs after these exit statuses. 1: the command did its work and found damage
+# or conflicts in the log, which the report must show. If it failed outright, the others do no harm.
 _GOES_ON_AFTER = (0, 1)
 
 
 @dataclass
 class Job:
-    """commands: made when it is due; none: nothing new to do. One that ends with a status above 1
-    is the last. again: those of the last time, where one of them had trouble: they run once more,
-    also where there is nothing new."""
+    """commands: called when the job is due; an empty list means that there is nothing new to do. A
+    command that ends with a status above 1 is the last one to run. again: the commands of the last
+    run, if one of them failed; they run again even if there is nothing new."""
 
     name: str
     every_s: float
@@ -40,8 +41,9 @@ class Job:
 
 
 class Jobs:
-    """turn() now and then: starts what is due, and says how it ended, the same way once. What
-    failed the last time is also in a file beside the jobs' logs (common/job_notes.py)."""
+    """Call turn() regularly: it starts the job that is due, and reports how a job ended, but not
+    the same result twice in a row. The jobs that failed last time are also listed in a file beside
+    the jobs' logs (common/job_notes.py)."""
 
     def __init__(self, jobs: list[Job], logs: Path, say: Callable[[str], None]) -> None:
         self._jobs, self._logs, self._say = jobs, logs, say
@@ -51,7 +53,7 @@ class Jobs:
         self._rest: list[list[str]] = []
         self._process: subprocess.Popen | None = None
         self._began_at = 0.0
-        self._trouble: tuple[int, str] | None = None  # status and last line of the first that had
+        self._trouble: tuple[int, str] | None = None  # status, last line: of the first that failed
         names = {job.name for job in jobs}
         self._failed = {name: why for name, why in job_notes.read(logs).items() if name in names}
 
@@ -61,12 +63,12 @@ class Jobs:
                 self._begin()
             elif self._process is not None and self._process.poll() is not None:
                 self._continue(self._process.returncode)
-        except OSError as error:  # a full disk, no process left: the next time, perhaps
+        except OSError as error:  # a full disk or too many processes: it may work the next time
             job, self._running, self._process = self._running, None, None
             self._say(f"{job.name if job else 'jobs'}: {error}; tried again at its next time")
 
     def stop(self) -> None:
-        """A job that runs is ended; each one starts again where it was."""
+        """Ends the running job. Its next run continues where it stopped."""
         children.stop(self._process)
 
     def _begin(self) -> None:
@@ -94,7 +96,7 @@ class Jobs:
         if self._trouble is None:
             job.again = []
         self._running = self._process = None
-        job.due_at = time.monotonic() + job.every_s  # after its end: never two
+        job.due_at = time.monotonic() + job.every_s  # counted from its end, so runs never overlap
 
     def _tell(self, job: Job) -> None:
         self._note(job)
@@ -114,7 +116,7 @@ class Jobs:
         if self._trouble is not None:
             self._failed[job.name] = f"status {self._trouble[0]}: {self._trouble[1]}"
         if self._failed != before:
-            with contextlib.suppress(OSError):  # a full disk, which is told by itself
+            with contextlib.suppress(OSError):  # a full disk, which the supervisor reports
                 job_notes.write(self._logs, self._failed)
 
     def _next(self) -> None:

@@ -1,4 +1,4 @@
-"""mosquitto of our own: TLS, a user and rights for each board, by what `outpost broker` makes."""
+"""Our own mosquitto with TLS, and a user and rights for each board, as made by `outpost broker`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from outpost_tools.common.broker import broker_user
 from outpost_tools.common.errors import ToolError
 from outpost_tools.home.ports import Wanted
 
-# An address of the documentation range: to connect a UDP socket sends nothing, and tells which
-# address of ours goes outside.
+# An address of the documentation range. Connecting a UDP socket sends nothing, but shows which of
+# our addresses is used for traffic to the outside.
 _ELSEWHERE = ("192.0.2.1", 9)
 
 
 def listener(path: Path, hosts: list[str], port: int | None) -> Wanted:
-    """What mosquitto will listen on. Raises ToolError."""
+    """Returns the address and port on which mosquitto will listen. Raises ToolError."""
     folder = Folder(path)
     wish = _wish(folder, hosts, port)
     about = folder.about() if folder.is_made else None
@@ -28,10 +28,10 @@ def listener(path: Path, hosts: list[str], port: int | None) -> Wanted:
 
 
 class OwnBroker:
-    """command: of mosquitto. notes: what is to be said about its address."""
+    """command: the command line of mosquitto. notes: lines to print about its address."""
 
     def __init__(self, path: Path, hosts: list[str], port: int | None) -> None:
-        """Makes the folder, or brings it up to date. Raises ToolError."""
+        """Creates the folder, or updates it. Raises ToolError."""
         found = interpreters.find_mosquitto()
         if found is None:
             raise ToolError(
@@ -54,7 +54,8 @@ def _wish(folder: Folder, hosts: list[str], port: int | None) -> making.Wish:
 
 
 def _hosts() -> list[str]:
-    """By which boards reach us: the address first, because few boards know a name of the house."""
+    """The names by which boards reach us. The address comes first, because few boards can resolve
+    the name of a machine in the home network."""
     own = own_address()
     name = socket.gethostname()
     return list(dict.fromkeys([own or "127.0.0.1", name, f"{name}.local", "127.0.0.1"]))

@@ -1,4 +1,4 @@
-"""Which processes and which jobs, as command lines of `outpost`; and what is told about them."""
+"""The processes and jobs, as command lines of `outpost`, and the lines printed about them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from outpost_tools.home.ports import Wanted
 from outpost_tools.home.state import State
 
 OUTPOST = [sys.executable, "-m", "outpost_tools.cli"]
-SEGMENT_S = 60  # a file a minute: the page reads the open one, the tables need not be newer
+SEGMENT_S = 60  # a file each minute: the page reads the open one, the tables need not be newer
 _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the command line asks for. broker: options of `outpost collect`; none: a broker of our
-    own. page: options of `outpost live`. minutes: between two runs of the tables; 0: none."""
+    """What the command line asks for. broker: options for `outpost collect`; empty: use our own
+    broker. page: options for `outpost live`. minutes: between two updates of the tables; 0: no
+    tables."""
 
     state: State
     hosts: list[str]
@@ -37,7 +38,7 @@ class Wish:
 
 @dataclass
 class Plan:
-    """commands: by the name of the process, in the order of their start. told: lines for people."""
+    """commands: by process name, in starting order. told: lines to print at the start."""
 
     commands: dict[str, list[str]]
     jobs: list[Job]
@@ -45,7 +46,7 @@ class Plan:
 
 
 def ports(wish: Wish) -> list[Wanted]:
-    """On which it will listen. Raises ToolError."""
+    """The ports on which the processes will listen. Raises ToolError."""
     host, port = address(wish.page[wish.page.index("--listen") + 1])
     others = [
         Wanted("the page", "--listen", host, port),
@@ -57,7 +58,7 @@ def ports(wish: Wish) -> list[Wanted]:
 
 
 def plan(wish: Wish) -> Plan:
-    """Makes the broker's folder. Raises ToolError."""
+    """Creates the folder of our own broker, if that is used. Raises ToolError."""
     made = Plan({}, [], [f"state    {wish.state.path}"])
     broker = _broker(wish, made)
     log = ["--log", str(wish.state.log)]
@@ -78,7 +79,7 @@ def plan(wish: Wish) -> Plan:
 
 
 def _alerts(wish: Wish, made: Plan) -> list[str]:
-    """The page's options. Raises ToolError."""
+    """The page's options for alerts. Raises ToolError."""
     path = wish.state.alerts
     if not path.exists():
         line = f"outpost alerts example > {shlex.quote(str(path))}"
@@ -92,7 +93,7 @@ def _alerts(wish: Wish, made: Plan) -> list[str]:
 
 
 def _broker(wish: Wish, made: Plan) -> list[str]:
-    """The options by which the collector reaches it."""
+    """The options with which the collector reaches the broker. Raises ToolError."""
     if wish.broker:
         made.told.append(f"broker   {wish.broker[1]}, not ours{_login_hint(wish)}")
         return wish.broker
@@ -104,7 +105,8 @@ def _broker(wish: Wish, made: Plan) -> list[str]:
 
 
 def _login_hint(wish: Wish) -> str:
-    """--user and --password-file are those of the page."""
+    """How to log in to another broker: `--user` and `--password-file` without --collect are those
+    of the page."""
     if "--credentials" in wish.broker or wish.collect:
         return ""
     return "; if it wants a user: --collect=--user=NAME --collect=--password-file=FILE"

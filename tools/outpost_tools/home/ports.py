@@ -1,5 +1,5 @@
-"""Whether the ports that `outpost run` will listen on can be had, asked before it makes or changes
-anything: each of them is named with the option that chooses another.
+"""Checks that `outpost run` can listen on its ports, before it makes the broker's folder or starts
+anything. The message about a port names the option that chooses another one.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from dataclasses import dataclass
 
 from outpost_tools.common.errors import ToolError
 
-_WAIT_S = 10.0  # the children of one that was killed a moment ago
+_WAIT_S = 10.0  # for the children of an `outpost run` that was killed a moment ago
 _TURN_S = 0.1
 
 
 class Taken(ToolError):
-    """By another program, or the address is not there: both may be over later."""
+    """Another program has the port, or this machine lacks the address. Either may change later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """what: for people. option: that chooses another one. host: "" is every address."""
+    """what: the name in messages. option: the one that chooses another port. host: "" means every
+    address."""
 
     what: str
     option: str
@@ -42,7 +43,8 @@ class Wanted:
 
 
 def check(wanted: Iterable[Wanted], wait_s: float = _WAIT_S) -> None:
-    """Waits a little for one that is in use. Raises Taken, or ToolError for what stays wrong."""
+    """Waits up to `wait_s` for a port that is in use. Raises Taken; ToolError for a problem that
+    will not go away by itself."""
     until = time.monotonic() + wait_s
     seen: dict[int, Wanted] = {}
     for one in wanted:

@@ -1,7 +1,7 @@
-"""A child process that is started again when it ends, at growing distances, and told each time.
+"""A child process that is restarted when it ends, after growing pauses. Each end is reported.
 
-It dies with us. What it writes goes line by line to `say`, with its name. Start children from the
-main thread: the kernel ends them with the thread that started them.
+It dies with us. Its output goes line by line to `say`, with its name. Start children from the main
+thread, because the kernel ends them with the thread that started them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import IO
 from outpost_tools.common import children
 
 _FIRST_S, _LAST_S = 1.0, 60.0
-_STEADY_S = 60.0  # who ran that long begins again at the first distance
+_STEADY_S = 60.0  # a process that ran this long is restarted after the shortest pause
 _LINE_BYTES = 2000
 _KEPT_LINES = 3
-_SECONDS = re.compile(r"\A\d{9,}: ")  # mosquitto's time; ours stands before it
-# mosquitto's lines of each connection: the page tells it better; what it refuses stays
+_SECONDS = re.compile(r"\A\d{9,}: ")  # mosquitto's timestamp; the line already has ours
+# mosquitto's lines about each connection are left out, because the page shows that better; its
+# lines about refused connections are kept
 _ROUTINE = re.compile(
     r"New connection from|New client connected|Client \S+ disconnected\.|"
     r"Client \S+ closed its connection|Saving in-memory database|mosquitto version|"
@@ -30,17 +31,17 @@ _ROUTINE = re.compile(
 
 
 def pause_s(failures: int) -> float:
-    """Before the next start, after so many ends in a row."""
+    """The pause before the next start, after that many ends in a row."""
     return min(_FIRST_S * 2 ** min(failures - 1, 10), _LAST_S)
 
 
 def spawn(command: list[str], output: IO[bytes] | int) -> subprocess.Popen:
-    """A subcommand of ours, or mosquitto; its lines come as they are written."""
+    """Starts one of our subcommands, or mosquitto. Our subcommands do not buffer their output."""
     return children.spawn(command, output, env=children.tools_environment(PYTHONUNBUFFERED="1"))
 
 
 class Process:
-    """start(), then turn() now and then, then stop()."""
+    """Call start(), then turn() regularly, then stop()."""
 
     def __init__(
         self, name: str, command: list[str], say: Callable[[str], None], *, grace_s: float = 30.0
@@ -65,7 +66,7 @@ class Process:
         self._last.clear()
         try:
             self._process = spawn(self._command, subprocess.PIPE)
-        except OSError as error:  # out of processes or memory, or the program is gone
+        except OSError as error:  # no process or memory left, or the program was deleted
             self._process = None
             self._tell_end(f"cannot be started: {error.strerror}")
             return
@@ -73,7 +74,7 @@ class Process:
         self._reader.start()
 
     def turn(self) -> None:
-        """Start it again when it has ended and its time has come."""
+        """Notices that the process has ended, and restarts it after the pause."""
         if self.is_running:
             return
         if self._process is not None:
@@ -97,7 +98,7 @@ class Process:
     def _read(self, process: subprocess.Popen) -> None:
         for line in iter(lambda: process.stdout.readline(_LINE_BYTES), b""):
             text = _SECONDS.sub("", line.decode("utf-8", "replace").rstrip(), count=1)
-            # the same again is no news
+            # a line that repeats one of the last few is left out
             if text and not _ROUTINE.match(text) and text not in self._last:
                 self._last.append(text)
                 self._say(f"{self.name}: {text}")

@@ -1,13 +1,13 @@
-"""The folder of `outpost run`: all that it knows is in it, so it starts again where it was.
+"""The folder of `outpost run`. It holds all state, so the command continues where it stopped.
 
-boards/      settings files of `outpost setup`, where it saved some
-broker/      of `outpost broker init`, where the broker is ours
+boards/      settings files that `outpost setup` saved, if any
+broker/      made as by `outpost broker init`, if the broker is our own
 log/         the collector's segments
-tables/      the pipeline's, with report.html beside it
-export/      a CSV file of each day (`outpost export --days`)
-alerts.toml  whom to tell what is wrong, where there is one; alerts.state.json: what was told
-logs/        what the last run of each job said
-.lock        held (flock) by the `outpost run` that works here
+tables/      the pipeline's tables, with report.html beside the folder
+export/      a CSV file for each day (`outpost export --days`)
+alerts.toml  optional: who is told about problems; alerts.state.json: what they were told
+logs/        the output of the last run of each job
+.lock        held (flock) by the `outpost run` that uses the folder
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class State:
         self._lock: int | None = None
 
     def take(self) -> None:
-        """Make the folder, and be the only one in it. Raises ToolError."""
+        """Creates the folder and locks it. Raises ToolError, also if another process holds it."""
         try:
             for folder in (self.path, self.log, self.export, self.logs):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -50,15 +50,16 @@ class State:
         self._check_writable()
 
     def _check_writable(self) -> None:
-        """Of what was made before, perhaps by another user. Raises ToolError."""
+        """Checks the existing folders, which another user may have created. Raises ToolError."""
         for folder in (self.path, self.log, *self.log.glob("*/"), self.broker, self.tables,
                        self.export, self.logs):  # fmt: skip
             if folder.exists() and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise ToolError(_refused(folder, "Permission denied"))
 
     def newest_segments(self) -> dict[str, str]:
-        """By collector: another --id counts from 0. It changes when there is something new for the
-        tables, and is empty before the first segment."""
+        """The newest sealed segment by collector, because each --id numbers its segments from 0.
+        The result changes when there is something new for the tables. It is empty before the first
+        segment."""
         newest: dict[str, str] = {}
         for path in self.log.glob("*/segment-*.seg"):
             collector = path.parent.name

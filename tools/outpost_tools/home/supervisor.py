@@ -1,4 +1,6 @@
-"""Starts what the plan says, watches it, tells what happens, and ends it in order."""
+"""Starts the processes and jobs of the plan, watches them, reports what happens, and ends them in
+order.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,19 @@ from outpost_tools.home.plan import Plan, Wish
 from outpost_tools.home.process import Process
 
 _TURN_S = 0.2
-_LOOK_S = 5.0  # between two questions for the collector's health
+_LOOK_S = 5.0  # between two queries of the collector's health
 _LOW_BYTES = 200 << 20
-# The environment may name a proxy, which does not lead to our own loopback.
+# The environment may name a proxy, which would not reach our own loopback address.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def say(text: str) -> None:
-    """A line with its time; the tools' own lines have none."""
+    """Prints a line with the time, because the tools' own lines have none."""
     print(f"{time.strftime('%H:%M:%S')} {visible(text)}", file=sys.stderr, flush=True)
 
 
 class Supervisor:
-    """run() until SIGTERM or SIGINT."""
+    """run() returns after SIGTERM or SIGINT."""
 
     def __init__(self, wish: Wish, plan: Plan) -> None:
         self._wish, self._plan = wish, plan
@@ -43,7 +45,7 @@ class Supervisor:
         self._looked_at = 0.0
 
     def run(self) -> int:
-        """0."""
+        """Returns 0 after SIGTERM or SIGINT."""
         self._ending.on_signals()
         for line in self._plan.told:
             say(line)
@@ -65,7 +67,8 @@ class Supervisor:
             self._looked_at = time.monotonic()
 
     def _look(self) -> None:
-        """Tells when all is well, and what is not; the same again ever more rarely."""
+        """Reports once when all is well, and otherwise the problem; the same problem is repeated
+        after growing pauses."""
         trouble = self._trouble()
         if trouble:
             self._is_well = False
@@ -76,20 +79,20 @@ class Supervisor:
         self._look_at_disk()
 
     def _trouble(self) -> str:
-        """What the collector says of its health; "" when all is well."""
+        """The problem that the collector's health check reports; "" if all is well."""
         address = f"http://127.0.0.1:{self._wish.metrics_port}/healthz"
         try:
             with _DIRECT.open(address, timeout=5):
                 return ""
         except urllib.error.HTTPError as error:
             return error.read().decode("utf-8", "replace").strip()
-        except (OSError, HTTPException):  # the latter: somebody else listens there
+        except (OSError, HTTPException):  # HTTPException: another program listens there
             return "the collector does not answer yet"
 
     def _look_at_disk(self) -> None:
         try:
             free = shutil.disk_usage(self._wish.state.path).free
-        except OSError as error:  # somebody deleted the folder: the processes say more
+        except OSError as error:  # the folder was deleted: the processes report more
             self._lost.tell(f"{self._wish.state.path}: {error.strerror}")
             return
         if free < _LOW_BYTES and not self._is_low:
@@ -102,7 +105,8 @@ class Supervisor:
         self._is_low = free < _LOW_BYTES
 
     def _end(self) -> None:
-        """Jobs first, the broker last: the collector gives its last confirmations to it."""
+        """Ends the jobs first and the broker last, because the collector publishes its last
+        confirmations through it."""
         say("ending; boards keep what is not confirmed")
         self._jobs.stop()
         for process in reversed(self._processes):

@@ -1,20 +1,22 @@
-"""`outpost live`: the newest values on a page, straight from the collectors' log; no Spark, nothing
-but plain Python, and no build step for the browser's script.
+"""`outpost live`: the newest values on a page, straight from the collectors' log. It needs no
+Spark, and the browser's script needs no build step.
 
     segments → follow.py → fleet.py (history.py) → page.py, device_page.py → app.py → browser
                                                  → events.py (new values), prometheus.py
 
 arguments.py    the subcommand
-follow.py       reads the log: the newest segment first, older ones after it, then what is written
-collecting.py   does a collector write?
-fleet.py        what is known of boards and sensors, bounded; what changed since when
+follow.py       reads the log: the newest segment first, then older ones, and what is appended
+collecting.py   whether a collector writes to the log
+forgotten.py    the boards that the page no longer shows
+fleet.py        the state of all boards and sensors, bounded, and which part changed since when
 board.py        one board: its streams, numbers, health, sensors
-history.py      a day, a week and a month of a sensor, in bins
-page.py         the overview: HTML, the same for the whole page and for a part that changed
+history.py      a sensor's readings of the last hour to the last year, in bins
+page.py         the overview as HTML: the whole page, and the parts that change
 device_page.py  one board's page
 charts.py       sparklines and charts as SVG
 app.py          addresses, security headers, password
-events.py       server-sent events: what changed, to each browser at its own pace
-prometheus.py   the readings as Prometheus' metrics
+events.py       server-sent events: sends changes to each browser at its own pace
+prometheus.py   the readings as metrics for Prometheus
+words.py        readings in words; which ones describe the board itself
 serve.py        listens, until SIGTERM or SIGINT
 """

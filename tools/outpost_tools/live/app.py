@@ -1,11 +1,11 @@
-"""The addresses of the live page. Read-only: GET and HEAD alone.
+"""The addresses of the live page. Read-only: only GET and HEAD.
 
     /  /board/NAME?span=hour|hours|day|week|month|year  /board/NAME/charts  /events  /metrics
     /report  /healthz  /static/*
 
-Nothing of others is ever script: scripts and styles come from /static alone, and the browser knows
-it. Without a password only who asks for this machine by its own name is answered: a page of
-somebody else's name that points to 127.0.0.1 reads nothing.
+Text from others is never run as a script: the Content-Security-Policy allows scripts and styles
+only from /static. Without a password, only requests for one of this machine's own names are
+answered, so a foreign host name that points to 127.0.0.1 (DNS rebinding) reads nothing.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ from outpost_tools.live.follow import Follower
 from outpost_tools.live.history import SPANS, fitting
 from outpost_tools.live.prometheus import Readings
 
-# A chart's axis puts each of its labels in place by a style of its own.
+# The axis of a chart positions each label with an inline style.
 _HEADERS = web.headers("style-src-attr 'unsafe-inline'")
-# The report has its script and its data inside. An origin of its own: it reaches nothing of ours.
+# The report contains its script and its data. The sandbox gives it an origin of its own, so it
+# cannot reach our pages.
 _OF_REPORT = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'none'"
 )
-_WRONG_S = 1.0  # a wrong password waits; one at a time
+_WRONG_S = 1.0  # the delay after a wrong password; such requests wait one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,9 @@ def application(
     report: Path | None = None,
     names: Sequence[str] = (),
 ) -> ASGIApp:
-    """login: None on loopback. report: the file of `outpost report`, which may come later.
-    names: by which the page may be asked for without a password, besides its own."""
+    """login: None if no password is needed. report: the file of `outpost report`, which may be
+    created later. names: host names that requests without a password may use, besides this
+    machine's own."""
     pages = _Pages(fleet, follower, changes, report)
 
     @asynccontextmanager
@@ -99,7 +101,7 @@ class _Pages:
         self.registry = CollectorRegistry()
         self.registry.register(Readings(fleet))
 
-    # not `async`: made in a thread, so that a large page does not hold up the events
+    # not `async`: it runs in a thread, so that a large page does not delay the events
     def overview(self, _request: Request) -> Response:
         with self._fleet.lock:
             has_report = self._report is not None and self._report.is_file()
@@ -148,13 +150,13 @@ class _Pages:
 
 
 def _span(request: Request, fleet: Fleet, board: Board) -> str:
-    """As asked for, or the one that fits what the board has sent."""
+    """The requested span, or else the one that fits the age of the board's oldest reading."""
     asked = request.query_params.get("span", "")
     return asked if asked in SPANS else fitting((fleet.clock() - board.oldest_ms) / 1000)
 
 
 class _Guard:
-    """Who may ask, and the headers of every answer."""
+    """Checks who may see the page, and adds the security headers to every answer."""
 
     def __init__(self, app: ASGIApp, login: Login | None, names: Sequence[str]) -> None:
         self._app, self._login, self._names = app, login, names

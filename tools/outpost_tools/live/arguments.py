@@ -89,7 +89,7 @@ def _add_forget(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after SIGTERM or SIGINT. Raises ToolError."""
+    """Returns 0: after SIGTERM or SIGINT, or once --forget is done. Raises ToolError."""
     if args.forget:
         return _forget(args)
     password = page_password(args)
@@ -125,7 +125,7 @@ def _forget(args: argparse.Namespace) -> int:
 
 
 def _alerts(args: argparse.Namespace):
-    """Makes them beside the page; None: nobody is told. Raises ToolError."""
+    """A function that makes the alerts for the page; None without --alerts. Raises ToolError."""
     if args.alerts is None:
         return None
     from outpost_tools.alerts import conditions, settings, store, watch

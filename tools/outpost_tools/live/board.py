@@ -1,7 +1,7 @@
-"""One board, as its messages tell: newest values, what is missing, how it is.
+"""One board, as its messages describe it: newest values, missing messages, health.
 
-Every message may come twice and in any order; what is known in the end is the same. Bounded, by the
-constants below. Pure: no files, no clock, no HTML.
+Every message may arrive twice, and messages may arrive in any order; the final state is the same.
+Bounded by the constants below. Pure: no files, no clock, no HTML.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIRMWARE = re.compile(r"(firmware|fw)(_version)?$", re.IGNORECASE)
 
 @dataclass(order=True, slots=True)
 class Point:
-    """version: of the fleet when it came."""
+    """version: the fleet's version when the point arrived."""
 
     time_ms: int
     value: float
@@ -38,24 +38,26 @@ class Point:
 
 
 class Sensor:
-    """The newest reading, the last RECENT ones, and the history: of readings in the unit of the
-    newest alone. is_arrival: the board's clock was not set, so the time is that of the message's
-    arrival."""
+    """The newest reading, the last RECENT ones, and the history. All have the unit of the newest
+    reading. is_arrival: the board's clock was not set, so the time of the newest reading is that of
+    its message's arrival."""
 
     def __init__(self, number: int, name: str, unit: str) -> None:
         self.number, self.name, self.unit = number, name, unit
         self.recent: list[Point] = []
         self.history = History()
         self.is_arrival = False
-        self.version = self.reset_version = 0  # when it changed; when older readings came in
+        # when it last changed; when all points last had to be replaced: older readings, a new unit
+        self.version = self.reset_version = 0
 
     @property
     def newest(self) -> Point:
         return self.recent[-1]
 
     def takes(self, point: Point, unit: str) -> bool:
-        """Whether it may be added. In another unit it begins anew, if it is the newest; older
-        readings come later when a log is read from its end."""
+        """Whether the point may be added. If it has another unit and is the newest, the sensor
+        restarts with that unit. If it has another unit and is older, it is refused: such points
+        arrive later, because the log is read from its end."""
         if unit == self.unit or not self.recent:
             self.unit = unit
             return True
@@ -85,7 +87,8 @@ def _unit(reading: Reading) -> str:
 
 
 class _Stream:
-    """Which numbers came. counted_from: below it a gap tells nothing, since not all was read."""
+    """The sequence numbers that arrived. counted_from: gaps below it mean nothing, because not
+    every message below it was read."""
 
     def __init__(self) -> None:
         self.numbers: ranges.Ranges = []
@@ -94,7 +97,7 @@ class _Stream:
         self.clock: tuple[int, int, int] | None = None  # boot, number, milliseconds to add to `up`
 
     def take(self, message: Message) -> bool:
-        """False: it came before."""
+        """False if the message came before."""
         seq = message.seq
         is_new = ranges.following(seq, [self.numbers]) == seq
         ranges.cover(self.numbers, seq, seq)
@@ -105,7 +108,7 @@ class _Stream:
         return is_new
 
     def missing(self) -> tuple[int, int]:
-        """(what will never come, what the board may still hold)."""
+        """(how many messages will never come, how many the board may still hold)."""
         closed = still_open = 0
         start = max(self.counted_from, self.numbers[0][0]) if self.numbers else 0
         for first, last in ranges.missing(self.numbers, start):
@@ -115,8 +118,8 @@ class _Stream:
 
 
 class Board:
-    """take() each message; version: when the newest values changed, facts_version: when something
-    else did that its page shows."""
+    """Call take() for each message. version: when the newest values last changed. facts_version:
+    when anything else that its page shows last changed."""
 
     def __init__(self, name: str, number: int) -> None:
         self.name, self.number = name, number
@@ -132,12 +135,12 @@ class Board:
         self._health: dict[str, dict[tuple[str, int], int]] = {}
         self._times: list[int] = []
         self._untimed = 0
-        self._ahead_ms = 0  # of the board's clock, by the newest message
+        self._ahead_ms = 0  # how far the board's clock is ahead, according to the newest message
 
     def take(
         self, message: Message, received_ms: int, now_ms: int, version: int, free: Iterable[int]
     ) -> bool:
-        """free: numbers for sensors that are new. False: the message came before."""
+        """free: numbers for new sensors. Returns False if the message came before."""
         stream = self._stream(message.stream)
         self._see(message, received_ms)
         if not stream.take(message):
@@ -159,7 +162,7 @@ class Board:
             self._newest, self.backlog = place, message.seq - message.held
 
     def _stream(self, name: str) -> _Stream:
-        """A new one takes the place of the oldest, where there are too many."""
+        """If there are too many streams, a new one replaces the oldest."""
         if name not in self._streams:
             while len(self._streams) >= _MOST_STREAMS:
                 del self._streams[next(iter(self._streams))]
@@ -192,7 +195,7 @@ class Board:
         return fits
 
     def _sensor(self, reading: Reading, version: int, free: Iterable[int]) -> Sensor | None:
-        """None when the board has too many."""
+        """None if the board, or the fleet, has too many sensors."""
         name = reading.name[:_MOST_TEXT]
         found = self.sensors.get(name)
         if found is None:
@@ -205,7 +208,7 @@ class Board:
         return found
 
     def _take_health(self, reading: Reading, message: Message) -> None:
-        """Of each boot the greatest, of a state the newest."""
+        """Keeps the greatest value of a count for each boot, and the newest value of a state."""
         told = self._health.setdefault(reading.name, {})
         value = int(min(max(reading.value, 0), 1 << 30))
         boot = (message.stream, message.boot)
@@ -220,7 +223,7 @@ class Board:
             del told[next(iter(told))]
 
     def count_from_here(self) -> None:
-        """What came before was not read, or not all: gaps in it tell nothing."""
+        """Ignores gaps before this point, because not all earlier messages were read."""
         for stream in self._streams.values():
             if stream.numbers:
                 stream.counted_from = stream.numbers[-1][1]
@@ -244,7 +247,7 @@ class Board:
 
     @property
     def usual_s(self) -> float:
-        """Between two of its messages; 0: not known."""
+        """Seconds between two of its messages; 0: not known."""
         steps = [b - a for a, b in zip(self._times, self._times[1:], strict=False) if b > a]
         return median(steps) / 1000 if steps else 0.0
 
@@ -254,13 +257,13 @@ class Board:
 
     @property
     def oldest_ms(self) -> int:
-        """About: of its readings, or of their arrival."""
+        """Roughly when its data begins: its oldest kept reading, or its first message's arrival."""
         oldest = (one.recent[0].time_ms for one in self.sensors.values() if one.recent)
         return min(self.first_seen_ms, min(oldest, default=self.first_seen_ms))
 
     @property
     def report_s(self) -> float:
-        """As it announced; 0: it has not."""
+        """The reporting interval that the board announced; 0: none."""
         told = self.sensors.get(silence.REPORT_S)
         return max(told.newest.value, 0.0) if told is not None and told.recent else 0.0
 
@@ -269,8 +272,8 @@ class Board:
         return silence.after_s(self.report_s, self.usual_s, self.messages)
 
     def row(self, *, count_missing: bool) -> dict:
-        """What attention.of_device() asks for. Messages with contents that conflict are not looked
-        for here: the pipeline finds them."""
+        """The row for attention.of_device(). Conflicting messages are not searched for here; the
+        pipeline finds them."""
         missing = [one.missing() for one in self._streams.values()] if count_missing else []
         newest = [(name, one.newest.value) for name, one in self.sensors.items() if one.recent]
         faults = [sensor_notes.words(name, value) for name, value in newest]
@@ -293,7 +296,7 @@ class Board:
 
 
 def _clock(stream: _Stream, message: Message) -> int | None:
-    """Milliseconds to add to an uptime of the message's boot; None when they are not known."""
+    """Milliseconds to add to an uptime of the message's boot; None if they are not known."""
     first = message.readings[0]
     up = message.uptime_s
     if up is not None and first.time_s is not None:
@@ -304,7 +307,7 @@ def _clock(stream: _Stream, message: Message) -> int | None:
 
 
 def _placed(reading: Reading, message: Message, offset_ms: int | None) -> int | None:
-    """When it was taken; None: not known."""
+    """When the reading was taken, in ms since 1970; None: not known."""
     if reading.time_s is not None:
         return round(reading.time_s * 1000)
     if offset_ms is None or message.uptime_s is None:

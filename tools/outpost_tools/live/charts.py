@@ -1,7 +1,7 @@
-"""Sparklines and charts as SVG, with their words for who does not see them. Pure.
+"""Sparklines and charts as SVG, with a description in words for people who cannot see them. Pure.
 
-Lines are drawn in units of a view box that is stretched to its place; labels are HTML beside it, so
-that no text is stretched.
+Lines are drawn in the units of a view box that is stretched to fit. Labels are HTML beside it, so
+no text is stretched.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GAP_BINS = 3  # a longer silence breaks the line
 
 
 def recent_words(sensor: Sensor) -> str:
-    """What the sparkline shows."""
+    """The sparkline in words."""
     values = [point.value for point in sensor.recent]
     if len(values) == 1:
         return "one reading so far"
@@ -29,7 +29,7 @@ def recent_words(sensor: Sensor) -> str:
 
 
 def sparkline(points: Sequence[Point]) -> str:
-    """The `d` of a path, by time; live.js draws the same."""
+    """The attribute `d` of an SVG path, with time on the x axis. live.js draws the same."""
     if len(points) < 2:
         return f"M0,{_HIGH / 2:g}H{_WIDE}" if points else ""
     first, last = points[0].time_ms, points[-1].time_ms
@@ -46,7 +46,7 @@ def sparkline(points: Sequence[Point]) -> str:
 
 
 def chart(sensor: Sensor, bins: list[Bin], span: Span, begin_ms: int, now_ms: int) -> str:
-    """A figure: band from least to greatest, line of the means, axes, and the same as a table."""
+    """A chart: a band from the least to the greatest value, a line of the means, and the axes."""
     least = min(one.least for one in bins)
     most = max(one.greatest for one in bins)
     ticks = _ticks(least, most)
@@ -107,17 +107,17 @@ def _runs(bins: list[Bin], width_ms: int) -> list[list[Bin]]:
 
 
 def _ticks(least: float, most: float) -> list[float]:
-    """Three to six round numbers that lie about the values."""
+    """Three to six round numbers that enclose the values."""
     wide = (most - least) or abs(most) * 0.1 or 1.0
     step = 10 ** math.floor(math.log10(wide / 2))
     step *= next(factor for factor in (1, 2, 5, 10) if wide / (step * factor) <= 4)
     first, last = math.floor(least / step), math.ceil(most / step)
-    if least == most:  # a line on an edge is not seen
+    if least == most:  # a line on the edge of the chart would be invisible
         first, last = first - 1, last + 1
     return [round(index * step, 12) for index in range(first, last + 1)]
 
 
 def _times(begin_ms: int, end_ms: int) -> str:
-    """Five moments; live.js writes them in the reader's time."""
+    """Five moments, which live.js writes in the reader's time zone."""
     moments = [begin_ms + (end_ms - begin_ms) * part // 4 for part in range(5)]
     return "".join(f'<time data-ms="{ms}" data-as="axis"></time>' for ms in moments)

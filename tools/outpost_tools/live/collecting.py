@@ -1,5 +1,6 @@
-"""Does a collector write to this log? It holds a lock (flock) on its folder; the kernel's list of
-locks tells without touching it, which a collector that starts would take for another one's.
+"""Whether a collector writes to this log. A collector holds a lock (flock) on its folder. We look
+in the kernel's list of locks instead of trying the lock, because a collector that starts at that
+moment would mistake our lock for that of another collector.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ _LOCKS = Path("/proc/locks")
 
 
 def writes(folders: list[Path]) -> bool | None:
-    """None: not known here (another system, another machine's disk)."""
+    """None if it cannot be known here, because /proc/locks is missing."""
     try:
         listed = _LOCKS.read_text(encoding="ascii").split()
     except (OSError, UnicodeDecodeError):

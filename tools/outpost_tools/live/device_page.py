@@ -1,5 +1,5 @@
-"""One board's page: its state and what to do, and each sensor over an hour to a year, as a
-chart and as a table.
+"""One board's page: its state, what to do about it, and each sensor's readings over an hour to a
+year, as a chart and as a table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from outpost_tools.live.board import Board, Sensor
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.history import SPANS, Bin
 
-_ROWS = 48  # of a table at most: bins are taken together
+_ROWS = 48  # at most per table: if there are more bins, neighbours are combined
 
 
 def render(fleet: Fleet, board: Board, span: str, cursor: str) -> str:
@@ -66,7 +66,7 @@ def all_charts(fleet: Fleet, board: Board, span: str) -> str:
 
 
 def _begin_ms(board: Board, sensors: list[Sensor], name: str, now_ms: int) -> int:
-    """Of the charts: the span's, or that of the readings of a board that is new."""
+    """Where the charts begin: at the span's start, or at the first reading of a newer board."""
     begin_ms = now_ms - SPANS[name].seconds * 1000
     if board.first_seen_ms <= begin_ms:
         return begin_ms
@@ -75,7 +75,7 @@ def _begin_ms(board: Board, sensors: list[Sensor], name: str, now_ms: int) -> in
 
 
 def _drawn(board: Board) -> list[Sensor]:
-    """What is measured, and what of the board changes steadily: drawn once it has two readings."""
+    """The sensors that get a chart: those that measure, and the board's battery, signal, memory."""
     own = (board.battery, board.signal, board.sensors.get("memory"))
     return [one for one in board.sensors.values() if one in own or words.is_measured(board, one)]
 

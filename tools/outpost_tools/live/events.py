@@ -1,8 +1,8 @@
-"""Server-sent events: what changed since a browser's last event. A browser that is slow, or away
-for a while, gets the newest state and not a queue: nothing is kept for it.
+"""Server-sent events: what changed since a browser's last event. A browser that is slow, or was
+away for a while, gets the newest state, not a queue of events: nothing is kept for it.
 
-An event's id is `<server>-<version>`. The browser sends it when it connects again; where the server
-is another one by then, it is told to load the page again.
+An event's id is `<server>-<version>`. The browser sends it when it reconnects. If the server has
+been restarted since, the browser is told to reload the page.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from outpost_tools.live.board import Sensor
 from outpost_tools.live.fleet import Fleet
 
 STEP_S = 0.2  # between two events, at least
-SLOW_STEP_S = 1.0  # where much changes
+SLOW_STEP_S = 1.0  # the same when much changes
 _MUCH = 500  # sensors
-_ALIVE_S = 15.0  # a line for proxies and browsers, when nothing changed
+_ALIVE_S = 15.0  # after this time without a change, proxies and browsers get a sign of life
 MOST_BROWSERS = 100
 
 
 class Changes:
-    """One of the server. changed() is for the follower's thread."""
+    """One for the whole server. changed() is called by the follower's thread."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -37,10 +37,10 @@ class Changes:
         self._news = asyncio.Condition()
         self._is_over = False
         self.browsers = 0
-        self._delta = lru_cache(maxsize=8)(self._delta_of)  # browsers in step share one
+        self._delta = lru_cache(maxsize=8)(self._delta_of)  # browsers at the same version share one
 
     def cursor(self) -> str:
-        """Of the state as it is, for a page that is made now. Hold the fleet's lock."""
+        """The cursor of the current state, for a page that is made now. Hold the fleet's lock."""
         return f"{self._name}-{self._fleet.version}"
 
     async def start(self) -> None:
@@ -60,7 +60,7 @@ class Changes:
             loop.call_soon_threadsafe(self._tick.set)
 
     async def _run(self) -> None:
-        """Sets the pace, the same for all browsers."""
+        """Sets the pace, which is the same for all browsers."""
         while True:
             await self._tick.wait()
             self._tick.clear()
@@ -75,7 +75,7 @@ class Changes:
         return SLOW_STEP_S if changed > _MUCH else STEP_S
 
     async def stream(self, cursor: str, board: str | None) -> AsyncIterator[bytes]:
-        """The events, from after `cursor` on."""
+        """The events after `cursor`."""
         name, _, number = cursor.partition("-")
         if name != self._name or not number.isdecimal():
             yield b"event: reload\ndata: {}\n\n"
@@ -95,7 +95,7 @@ class Changes:
             self.browsers -= 1
 
     async def _wait(self, version: int) -> bool:
-        """Until there is more than `version`. False: nothing came for a while."""
+        """Waits for a version above `version`, or the end. False: nothing came for _ALIVE_S."""
         async with self._news:
             is_news = self._news.wait_for(lambda: self._version > version or self._is_over)
             try:
@@ -105,7 +105,8 @@ class Changes:
         return True
 
     def _delta_of(self, since: int, until: int, name: str | None) -> str:
-        """JSON. It may have what is newer than `until`: then it comes twice, and says the same."""
+        """The changes as JSON. It may contain changes newer than `until`: these are then sent
+        twice, which does no harm."""
         fleet = self._fleet
         with fleet.lock:
             sensors, boards, cards = [], [], {}
@@ -124,7 +125,8 @@ class Changes:
 
 
 def _news_of(sensor: Sensor, since: int) -> list:
-    """[number, text, time, is the time the arrival's, replace all points?, points]"""
+    """[number, text, time, whether the time is that of the arrival, whether `points` replace all
+    earlier ones, points]"""
     is_reset = sensor.reset_version > since
     points = [
         [point.time_ms, float(f"{point.value:.6g}")]

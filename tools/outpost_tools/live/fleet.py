@@ -1,5 +1,5 @@
-"""What is known of all boards, and what changed since when. One thread takes frames in, others read
-under `lock`. Bounded: MOST_BOARDS, MOST_SENSORS.
+"""The state of all boards, and which part of it changed since when. One thread adds frames, others
+read under `lock`. Bounded: MOST_BOARDS, MOST_SENSORS.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from outpost_tools.live.board import Board, Sensor
 MOST_BOARDS, MOST_SENSORS = 2000, 20_000
 _PORTION = 100
 _MOST_REASONS = 20
-_LOOK_S = 2.0  # between two looks at who is silent
+_LOOK_S = 2.0  # between two checks for silent boards
 _OTHER_REASONS = "other reasons"
 
 
@@ -29,11 +29,11 @@ def clock_ms() -> int:
 
 
 class Fleet:
-    """version grows with every change. is_complete: the log was read from its first message on, so
-    a missing number is a lost message. reading: share of the history that was read, None when that
-    has ended. is_collected: does a collector write? None: cannot be known. failed_jobs: of `outpost
-    run`, and why. on_message: gets each message that is new, in any order, with its arrival in ms;
-    the lock is held."""
+    """version: grows with every change. is_complete: the log was read from its first message on, so
+    a missing number is a lost message. reading: the share of the history that has been read; None
+    once all of it has. is_collected: whether a collector writes to the log; None: cannot be known.
+    failed_jobs: the jobs of `outpost run` that failed, and why. on_message: called with each new
+    message and its arrival in ms, in any order, while the lock is held."""
 
     def __init__(self, clock: Callable[[], int] = clock_ms) -> None:
         self.clock = clock
@@ -43,7 +43,7 @@ class Fleet:
         self.boards: dict[str, Board] = {}
         self.refused: Counter[str] = Counter()
         self.damaged_pieces = self.takeovers = self.clock_wrong = 0
-        self.not_shown: set[str] = set()  # boards beyond the bound, some of them
+        self.not_shown: set[str] = set()  # boards beyond the bound, at most MOST_BOARDS of them
         self.is_complete = False
         self.reading: float | None = 0.0
         self.is_collected: bool | None = None
@@ -55,15 +55,15 @@ class Fleet:
         self._looked_at = float("-inf")
         self._told: tuple = ()
         self.log: Path | None = None
-        self.home: Path | None = None  # folders, for the commands that the page advises
-        self._forgotten: dict[str, int] = {}  # boards, and up to which arrival
-        # Since when boards can be heard here, and the newest arrival before that
+        self.home: Path | None = None  # log, home: folders for the commands that the page suggests
+        self._forgotten: dict[str, int] = {}  # by board: until which arrival it is left out
+        # since when boards can be heard here; the newest arrival before that
         self._listens_ms, self._before_ms = clock(), 0
 
     # --- What comes in ---
 
     def take(self, frames: Sequence[Frame]) -> None:
-        """In small portions: who reads meanwhile need not wait for all."""
+        """Adds frames in small portions, so that a reader need not wait for all of them."""
         for begin in range(0, len(frames), _PORTION):
             with self.lock:
                 self.version += 1
@@ -112,7 +112,7 @@ class Fleet:
         return found
 
     def forget(self, until: dict[str, int]) -> None:
-        """Boards, each with the arrival up to which nothing of it is shown (forgotten.py)."""
+        """until: by board, the arrival in ms up to which it is not shown (forgotten.py)."""
         with self.lock:
             if until == self._forgotten:
                 return
@@ -127,7 +127,7 @@ class Fleet:
             self.damaged_pieces += pieces
 
     def history_read(self, share: float | None, *, is_complete: bool = False) -> None:
-        """share: None at the end."""
+        """share: how much of the history has been read; None: reading has ended."""
         with self.lock:
             self.reading = share
             if share is None:
@@ -138,7 +138,7 @@ class Fleet:
                 self._looked_at = float("-inf")
 
     def look(self, *, at_once: bool = False) -> None:
-        """Who needs attention; now and then, because silence is no message."""
+        """Finds out which boards need attention. Call it regularly: no message reports silence."""
         now = time.monotonic()
         if not at_once and now - self._looked_at < _LOOK_S:
             return
@@ -157,7 +157,7 @@ class Fleet:
                 self.version -= 1
 
     def _deaf(self) -> None:
-        """No collector stores anything: nobody can be heard, so nobody is silent."""
+        """No collector stores anything: no board can be heard, so none counts as silent."""
         self._listens_ms = self.clock()
         self._before_ms = max((one.last_seen_ms for one in self.boards.values()), default=0)
 
@@ -171,28 +171,28 @@ class Fleet:
         return before != [one.news for one in board.findings]
 
     def _silent_s(self, board: Board) -> tuple[float, float]:
-        """(since it was last seen, how much of that it could have been heard): the time before our
-        start counts as far as others were heard then."""
+        """(seconds since the board was last seen, how many of them it could have been heard). The
+        time before our start counts as long as other boards were heard then."""
         now_ms, seen_ms = self.clock(), board.last_seen_ms
         here_ms = now_ms - max(seen_ms, self._listens_ms)
         return max(now_ms - seen_ms, 0) / 1000, max(here_ms, self._before_ms - seen_ms, 0) / 1000
 
     def _tells(self) -> tuple:
-        """All that the page's head says."""
+        """Everything that the head of the page depends on."""
         found = tuple((b.name, *(f.key for f in b.findings)) for b in self.boards.values())
         of_log = (*self.of_collectors, len(self.not_shown), self.is_collected)
         reading = None if self.reading is None else round(self.reading, 1)
         return found, of_log, self.failed_jobs, self.refused.total(), reading
 
-    # --- What is asked ---
+    # --- For the pages ---
 
     @property
     def of_collectors(self) -> tuple[int, int, int]:
-        """As attention.of_collectors() takes it."""
+        """The arguments of attention.of_collectors()."""
         return self.damaged_pieces, self.takeovers, self.clock_wrong
 
     def found(self) -> list[tuple[dict, list[attention.Finding]]]:
-        """As attention.verdict() and advice() take it, the worst first."""
+        """The boards with findings, for attention.verdict() and advice(); the worst first."""
         rows = [({"device": board.name}, board.findings) for board in self.boards.values()]
         return attention.in_order([one for one in rows if one[1]])
 
@@ -204,7 +204,7 @@ class Fleet:
         return [self.boards[name] for name in (*first, *rest)]
 
     def changed_boards(self, since: int, name: str | None) -> Iterator[Board]:
-        """name: of the one that is asked about; None: all."""
+        """Boards that changed after version `since`. name: only this board; None: all."""
         boards = self.boards.values() if name is None else [self.boards.get(name)]
         for board in boards:
             if board is not None and max(board.version, board.facts_version) > since:

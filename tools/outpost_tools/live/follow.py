@@ -1,9 +1,9 @@
-"""Follows the collectors' log: what is new at once, and the history, the newest segment first, in
-the pauses.
+"""Follows the collectors' log: reads new frames at once, and the history in the pauses, the newest
+segment first.
 
-A new segment is found by its number, not by listing: a log of a year has half a million files.
-Segments may be sealed, cut after a kill, deleted, or begin again, at any moment. Reads only, and
-holds no file open.
+A new segment is found by its number, not by listing the folder, because the log of a year has half
+a million files. At any moment, segments may be sealed, cut after a kill, or deleted, and their
+numbers may restart. The follower only reads, and holds no file open.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.history import LONGEST_S
 
 POLL_S = 0.1
-_LIST_S = 5.0  # between two looks at which files there are
-_STEP_S = 0.05  # of history, between two looks at what is new
+_LIST_S = 5.0  # between two listings of the folders
+_STEP_S = 0.05  # how long to read history before checking for new frames
 _FRAMES_A_STEP = 200
 _READ_BYTES = 4 << 20
 
 
 class Tail:
-    """The newest segments of one collector: read() returns the frames since the last time."""
+    """The newest segments of one collector. read() passes on the frames since the last call."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.folder, self.number = folder, number
         self._at = len(segments.MAGIC)
 
     def read(self, fleet: Fleet) -> bool:
-        """False: nothing new."""
+        """Adds the new frames to the fleet. Returns False if there were none."""
         is_new = False
         while True:
             taken, ends = self._more(fleet)
@@ -50,7 +50,7 @@ class Tail:
         self.number, self._at = number, len(segments.MAGIC)
 
     def _more(self, fleet: Fleet) -> tuple[bool, bool]:
-        """(were there frames, is the segment at its end)"""
+        """(whether there were frames, whether the segment is at its end)"""
         path = self.folder / f"segment-{self.number:012d}.open"
         data = _bytes_of(path, self._at)
         is_sealed = data is None
@@ -69,7 +69,7 @@ class Tail:
         return False, is_sealed
 
     def _finish(self, path: Path, fleet: Fleet) -> None:
-        """What a sealed segment has behind damage; nothing in most."""
+        """Reads the frames of a sealed segment that follow damage; most segments have none."""
         data = _bytes_of(path, 0, whole=True)
         if data is None:
             return
@@ -81,7 +81,7 @@ class Tail:
 
 
 def _bytes_of(path: Path, offset: int, *, whole: bool = False) -> bytes | None:
-    """None when it is not there."""
+    """The file's bytes from `offset` on; None if there is no such file. Raises OSError."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
@@ -92,21 +92,22 @@ def _bytes_of(path: Path, offset: int, *, whole: bool = False) -> bytes | None:
 
 @dataclass
 class Backlog:
-    """Sealed segments that were there at the start, the newest first; `limit` bytes of them.
-    is_complete: none is missing, and all are read."""
+    """The sealed segments that were there at the start, the newest first. About `limit` bytes of
+    them are read. is_complete: none is missing, and all were read."""
 
     paths: list[Path]
     limit: int
     is_complete: bool
 
     def steps(self, fleet: Fleet) -> Iterator[float]:
-        """Reads; the share of it that was read, often. Stops at the bounds."""
+        """Reads the segments, and often yields the share that has been read. Stops at `limit`, or
+        at frames older than LONGEST_S."""
         done = 0
         oldest_ms = fleet.clock() - LONGEST_S * 1000
         for index, path in enumerate(self.paths):
             try:
                 data = _bytes_of(path, 0, whole=True)
-            except OSError:  # damage of the disk there: the others are read
+            except OSError:  # the disk is damaged there: continue with the others
                 data = None
             if data is None:
                 self.is_complete = False
@@ -137,15 +138,15 @@ class Backlog:
 
 
 class Follower:
-    """start(), then `on_change` is called, in a thread of ours, after the fleet changed.
+    """After start(), its thread calls `on_change` whenever the fleet has changed.
 
-    reason: why the log cannot be read, "" when it can.
+    reason: why the log cannot be read; "" if it can.
     """
 
     def __init__(
         self, log: Path, fleet: Fleet, *, history_bytes: int, jobs: Path | None = None
     ) -> None:
-        """jobs: the folder of their logs (common/job_notes.py); None: there are none."""
+        """jobs: the folder of the jobs' logs (common/job_notes.py); None: there are no jobs."""
         self._log, self._fleet, self._history_bytes = log, fleet, history_bytes
         self._jobs = jobs
         self._tails: dict[Path, Tail] = {}
@@ -156,10 +157,11 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
         self.on_change: Callable[[], None] = lambda: None
         self.reason = ""
-        self._closed = ""  # of a folder that may not be read; until the next look at them
+        self._closed = ""  # why a folder may not be read, as of the last listing
 
     def start(self) -> None:
-        """Raises ToolError where there is no log."""
+        """The log need not exist yet. Raises ToolError if it is not a folder, or is the folder of a
+        single collector."""
         if self._log.exists() and not self._log.is_dir():
             raise ToolError(f"--log {self._log}: not a directory")
         if segments.sealed_segments(self._log) or segments.open_segments(self._log):
@@ -178,17 +180,17 @@ class Follower:
         while not self._stopping.wait(0 if self._history is not None else POLL_S):
             try:
                 self.turn()
-            except OSError as error:  # the disk, or rights: the page says so, and goes on
+            except OSError as error:  # the disk, or permissions: the page reports it and continues
                 self.reason = f"cannot read {error.filename or self._log}: {error.strerror}"
                 self._stopping.wait(1.0)
-            except Exception as error:  # a fault of ours: a page that stands still must not say ok
+            except Exception as error:  # a bug of ours: a page that is stuck must not report "ok"
                 self.reason = f"cannot go on: {type(error).__name__}: {error}"
                 self._stopping.wait(1.0)
             else:
                 self.reason = self._closed
 
     def turn(self) -> None:
-        """Read what is new, and a bit of history."""
+        """Reads new frames, and a bit of history."""
         before = self._fleet.version
         if time.monotonic() - self._listed_at >= _LIST_S:
             self._list()
@@ -211,7 +213,7 @@ class Follower:
                 return
 
     def _list(self) -> None:
-        """Collectors that are new, numbers that were left out."""
+        """Finds new collectors, and segments after a gap in the numbers."""
         is_first = self._listed_at == float("-inf")
         folders = self._folders()
         self._listed_at, self._closed = time.monotonic(), ""
@@ -237,7 +239,8 @@ class Follower:
             self._begin_history(older, is_whole and not self._closed)
 
     def _numbers(self, folders: list[Path]) -> Iterator[tuple[Path, set[int], set[int]]]:
-        """(folder, of its sealed segments, of all) of those that may be read."""
+        """(folder, numbers of its sealed segments, numbers of all its segments), for each folder
+        that may be read."""
         number = segments.segment_number
         for folder in folders:
             try:
@@ -258,7 +261,7 @@ class Follower:
 
 
 def _catch_up(tail: Tail, numbers: set[int]) -> None:
-    """To the next number where some were left out, or to the first where they begin again."""
+    """Moves to the next existing number after a gap, or to the first one if numbers restarted."""
     if tail.number in numbers or tail.number == max(numbers) + 1:
         return
     later = [number for number in numbers if number > tail.number]

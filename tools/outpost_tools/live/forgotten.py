@@ -1,5 +1,6 @@
-"""Boards that the page no longer shows: renamed, revoked, simulated. A file beside the collectors'
-folders has their names and when they were forgotten; what a board sends later is shown again.
+"""Boards that the page no longer shows, because they were renamed, revoked or only simulated. A
+file beside the collectors' folders has their names and when each was forgotten. A board that sends
+something after that is shown again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ FILE = "forgotten.json"
 
 
 def read(log: Path) -> dict[str, int]:
-    """By name: milliseconds since 1970. What cannot be read is nothing."""
+    """By name: when it was forgotten, in ms since 1970. Empty if the file cannot be read."""
     try:
         found = json.loads((log / FILE).read_text(encoding="utf-8"))
         return {str(name): int(until_ms) for name, until_ms in found.items()}
@@ -23,7 +24,7 @@ def read(log: Path) -> dict[str, int]:
 
 
 def add(log: Path, names: list[str], now_ms: int) -> None:
-    """Raises ToolError."""
+    """Adds boards, forgotten at `now_ms`. Raises ToolError."""
     if not log.is_dir():
         raise ToolError(f"--log {log}: no such folder")
     kept = read(log) | dict.fromkeys(names, now_ms)

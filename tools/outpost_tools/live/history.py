@@ -1,7 +1,8 @@
-"""What a sensor said in the last hour to the last year: least, mean and greatest in bins of time.
+"""A sensor's readings of the last hour to the last year: least, mean and greatest value in each bin
+of time.
 
-Bounded: about 28 KiB a sensor, allocated span by span when a reading falls into it. The order in
-which readings come does not matter. Pure.
+Bounded: about 28 KiB per sensor. The memory for a span is allocated when the first reading falls
+into it. Readings may arrive in any order. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`bins` of `width_s`."""
+    """`bins` bins of `width_s` seconds each."""
 
     title: str
     width_s: int
@@ -37,7 +38,7 @@ LONGEST_S = max(span.seconds for span in SPANS.values())
 
 
 def fitting(age_s: float) -> str:
-    """The first of SPANS that shows all of what is that old; a day for what is older."""
+    """The shortest span that reaches back that far, but at most a day."""
     for name, span in SPANS.items():
         if age_s <= span.seconds or name == _LONGEST_CHOICE:
             return name
@@ -46,7 +47,7 @@ def fitting(age_s: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """begin_ms: since 1970."""
+    """begin_ms: in ms since 1970."""
 
     begin_ms: int
     least: float
@@ -56,7 +57,7 @@ class Bin:
 
 
 class _Ring:
-    """Bin number `index` lies at index % bins, until one that is `bins` later takes its place."""
+    """Bin number `index` is at index % bins, until a later bin with the same place replaces it."""
 
     def __init__(self, bins: int) -> None:
         self._index = array("i", [-1]) * bins
@@ -87,13 +88,14 @@ class _Ring:
 
 
 class History:
-    """add() in any order, then bins()."""
+    """Call add() in any order, then bins()."""
 
     def __init__(self) -> None:
         self._rings: dict[str, _Ring] = {}
 
     def add(self, time_ms: int, value: float, now_ms: int) -> None:
-        """Nothing when it is older than a span, or of the future."""
+        """Adds the reading to each span that contains its time. A time more than a bin ahead of
+        `now_ms` is in none."""
         age_s = (now_ms - time_ms) / 1000
         for name, span in SPANS.items():
             if -span.width_s <= age_s < span.seconds:
@@ -103,7 +105,7 @@ class History:
                 ring.add(time_ms // (span.width_s * 1000), value)
 
     def bins(self, name: str, now_ms: int) -> list[Bin]:
-        """Those of the span that have a reading, the oldest first."""
+        """The bins of span `name` that have a reading, the oldest first."""
         span = SPANS[name]
         if name not in self._rings:
             return []

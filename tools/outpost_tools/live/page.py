@@ -1,7 +1,7 @@
 """The overview: what needs attention, then a card for each board. The same functions make the whole
-page and the part of it that changed. All text of others goes through escape().
+page and the parts that change. All text from others goes through escape().
 
-Complete without its script, but for what is new. Knows the fleet, no network.
+Without its script the page is complete, but does not update. Knows the fleet, no network.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMES_SHOWN = 6
 
 
 def document(title: str, body: str, fleet: Fleet, cursor: str, board: str = "") -> str:
-    """cursor: where events.py goes on after this page. board: the only one on it."""
+    """cursor: where events.py continues after this page. board: the only board on it; "": all."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>{escape(title)}</title>"
@@ -70,7 +70,7 @@ def _tools(boards: int) -> str:
 
 
 def head(fleet: Fleet) -> str:
-    """The verdict, what to do about it, and what is to be said of the log itself."""
+    """The verdict, what to do about it, and notes about the log itself."""
     found, mood = fleet.found(), _mood(fleet)
     parts = attention.verdict(found, *fleet.of_collectors)
     if mood == "stale":
@@ -85,7 +85,8 @@ def head(fleet: Fleet) -> str:
 
 
 def _mood(fleet: Fleet) -> str:
-    """For the colour of the verdict. stale: nothing was wrong, but nobody writes to the log."""
+    """Selects the colour of the verdict. stale: nothing was wrong, but no collector writes to the
+    log."""
     if any(fleet.of_collectors) or any(board.needs_attention for board in fleet.boards.values()):
         return "trouble"
     if not fleet.boards:
@@ -94,7 +95,7 @@ def _mood(fleet: Fleet) -> str:
 
 
 def _no_board(fleet: Fleet) -> str:
-    """What to do first, by what runs here."""
+    """How to set up the first board: in the browser with `outpost run`, otherwise by commands."""
     if fleet.home is not None:
         todo = f"<p>Set one up in the browser:</p>{command(f'outpost setup {_path(fleet.home)}')}"
     else:
@@ -112,7 +113,8 @@ def _no_board(fleet: Fleet) -> str:
 
 
 def command(line: str) -> str:
-    """An option stays in one line: it would be broken after its hyphens."""
+    """A command line as HTML. The span keeps an option on one line; a browser would break it after
+    a hyphen."""
     text = re.sub(r"(?<= )--\S+", r"<span>\g<0></span>", escape(line))
     return f'<pre class="command" tabindex="0"><code>{text}</code></pre>'
 
@@ -122,7 +124,7 @@ def _path(folder: Path) -> str:
 
 
 def forgetting(fleet: Fleet, board: Board) -> str:
-    """The button of a board that is silent: the command line that takes it off the page."""
+    """For a silent board: the command line that takes it off the page, folded away."""
     is_gone = any(one.key in ("silent", "waiting") for one in board.findings)
     if not is_gone or fleet.log is None:
         return ""
@@ -185,8 +187,8 @@ def _of_log(fleet: Fleet) -> str:
 
 
 def card(fleet: Fleet, board: Board, *, is_alone: bool = False) -> str:
-    """An article. is_alone: on the board's own page, which has its name already. data-s: a sensor's
-    number, for live.js."""
+    """An article about the board. is_alone: it is on the board's own page, which already has its
+    name. data-s is a sensor's number, for live.js."""
     name = escape(board.name)
     sensors = sorted(board.sensors.values(), key=lambda one: natural(one.name))
     measured = "".join(_tile(one) for one in sensors if words.is_measured(board, one))
@@ -219,7 +221,7 @@ def states(board: Board) -> str:
 
 
 def facts(board: Board) -> str:
-    """When it was seen, battery, signal."""
+    """When the board was last seen, its battery and its signal."""
     items = [("seen", f"{_time(board.last_seen_ms)}", f' data-seen="{board.number}"')]
     for label, sensor in (("battery", board.battery), ("signal", board.signal)):
         if sensor is not None:
@@ -233,7 +235,7 @@ def facts(board: Board) -> str:
 
 
 def _itself(board: Board, own: list[Sensor]) -> str:
-    """What the board says of itself, folded away."""
+    """What the board reports about itself, folded away."""
     rows = [
         f'<div data-s="{one.number}"><dt class="name">{escape(words.label(one.name))}</dt>'
         f'<dd class="value" data-v="{one.number}">{escape(words.text(one, one.newest.value))}</dd>'
@@ -268,7 +270,7 @@ def _tile(sensor: Sensor) -> str:
 
 
 def _time(time_ms: int, *, is_arrival: bool = False) -> str:
-    """The moment, for live.js to make an age of."""
+    """The moment, which live.js replaces by its age."""
     moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     arrival = ' data-arrival="yes"' if is_arrival else ""
     return (

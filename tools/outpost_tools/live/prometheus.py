@@ -1,5 +1,5 @@
-"""The newest values as Prometheus' metrics. Names of boards and sensors are label values, which the
-library escapes.
+"""The newest values as metrics for Prometheus. Names of boards and sensors are label values, which
+the library escapes.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from outpost_tools.live.events import MOST_BROWSERS, Changes
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 
-_MOST_CONNECTIONS = 2 * MOST_BROWSERS  # so streams of events leave room for pages
+_MOST_CONNECTIONS = 2 * MOST_BROWSERS  # so that event streams leave room for pages
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """certificate and key: of HTTPS; None: HTTP."""
+    """certificate, key: for HTTPS; None: HTTP."""
 
     host: str
     port: int
@@ -38,8 +38,8 @@ class Address:
 
 
 class _Server(http_server.Server):
-    """Ends the streams of events before it waits for those that read them: else it would wait for
-    each open page, cut it off, and print a traceback."""
+    """Ends the event streams before it waits for open connections. Otherwise it would wait for each
+    open page, then cut it off and print a traceback."""
 
     def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
         super().__init__(config, _MOST_CONNECTIONS)
@@ -62,8 +62,8 @@ def serve(
     names: Sequence[str] = (),
     alerts=None,
 ) -> None:
-    """say: called with the page's address once it answers. names: see application(). alerts:
-    makes what tells of the fleet that it gets, and of the follower. Raises ToolError."""
+    """say: called with the page's address once the port is open. names: see application(). alerts:
+    called with the fleet and the follower; returns the alerts to start. Raises ToolError."""
     fleet = Fleet()
     fleet.log, fleet.home = log, jobs.parent if jobs else None
     follower = Follower(log, fleet, history_bytes=history_bytes, jobs=jobs)

@@ -1,4 +1,6 @@
-"""Which readings are measured, which ones a board says of itself, and both in words. Pure."""
+"""Distinguishes measured readings from those in which a board describes itself, and puts both in
+words. Pure.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _LABELS = {
 
 
 def is_measured(board: Board, sensor: Sensor) -> bool:
-    """False: the board says it of itself."""
+    """False if the board describes itself with this reading."""
     name = sensor.name
     return name not in _OWN and not sensor_notes.is_note(name) and sensor is not board.battery
 
@@ -25,7 +27,7 @@ def label(name: str) -> str:
 
 
 def text(sensor: Sensor, value: float) -> str:
-    """0.1.0, every 10 min, 24.1 GB, 21.5 °C."""
+    """A value in words: "0.1.0", "every 10 min", "24.1 GB" or "21.5 °C"."""
     name = sensor.name
     if name == "firmware" and value >= 0:
         whole = int(value)
@@ -40,7 +42,7 @@ def text(sensor: Sensor, value: float) -> str:
 
 
 def axis(value: float) -> str:
-    """Short, for the labels of a chart."""
+    """A short number, for the labels of a chart."""
     for divisor, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(value) >= divisor:
             return f"{value / divisor:.4g} {letter}"

@@ -5,12 +5,12 @@ run.py         the loop, and removing a board
 link.py        the MQTT connection: what arrived, publish
 newest.py      which values are current; pure
 discovery.py   the description of a board for Home Assistant; pure
-metrics.py     the same for Prometheus
-identity.py    the ids by which Home Assistant tells boards and entities apart; pure
+metrics.py     the current values for Prometheus
+identity.py    the ids by which Home Assistant distinguishes boards and entities; pure
 topics.py      the topics; pure
 units.py       SenML units to Home Assistant's units and classes
 
-A process of its own and not a part of the collector: it decodes every message, which costs more
+This is a process of its own, not part of the collector: it decodes every message, which costs more
 than storing it, and a failure here must never prevent a message from being stored.
 
 `host_tests/tools/republish` checks each message against Home Assistant's rules; `ha_rules.py` lists

@@ -79,7 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0. Raises ToolError."""
+    """Returns 0. Raises ToolError."""
     from outpost_tools.common import name_rules
     from outpost_tools.republish.run import Republisher, retire
 
@@ -107,7 +107,7 @@ def _link(args: argparse.Namespace):
     check_topic("--prefix", args.prefix)
     if args.home_assistant is not None:
         check_topic("--home-assistant", args.home_assistant)
-    # for a moment it runs beside the permanent one
+    # --retire runs briefly beside the permanent republisher, so it needs another client identifier
     has_will = args.retire is None
     suffix = "" if has_will else "-retire"
     if args.credentials is not None:
@@ -117,7 +117,7 @@ def _link(args: argparse.Namespace):
         topics = Topics(found.topic_prefix)
         where = (found.address, found.client_id, topics, args.home_assistant)
         link = Link(*where, login=found.login, tls=found.tls(), has_will=has_will)
-        if not has_will:  # an earlier version made no second user
+        if not has_will:  # credentials of an earlier version lack the second user
             link.login_hint = "repeat `outpost broker add DIR --republisher NAME`"
         return link, topics
     topics = Topics(args.prefix)

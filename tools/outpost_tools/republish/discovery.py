@@ -1,10 +1,10 @@
 """The description of a board for Home Assistant: one retained message in the device form of its
 MQTT discovery (Home Assistant 2024.12 and newer).
 
-Its rules, as its own code checks them (homeassistant/components/mqtt: discovery.py, schemas.py,
-sensor.py, binary_sensor.py): an object id consists of letters, digits, _ and -; a component that is
-missing from a later message is removed; a device is `available` only when every availability topic
-says so (availability_mode "all").
+The rules of Home Assistant, as its code checks them (homeassistant/components/mqtt: discovery.py,
+schemas.py, sensor.py, binary_sensor.py): an object id consists of letters, digits, _ and -; a
+component that is missing from a later message is removed; a device is `available` only when every
+availability topic says so (availability_mode "all").
 
 Pure. The topics are those of topics.py.
 """
@@ -34,8 +34,8 @@ def config_topic(prefix: str, device: str) -> str:
 
 
 def payload(board: Board, topics: Topics, boards: Mapping[str, Board]) -> bytes:
-    """Describes all sensors that the board ever had: one that is missing from some messages must
-    not vanish. boards: all of them, by name."""
+    """Describes all sensors that the board ever had, because a sensor that is missing from some
+    messages must not vanish. boards: all boards, by name."""
     for name, unit in board.sensors.items():
         if unit == units.CONTACT and _is_ratio(board.components.get(name)):
             unit = units.RATIO
@@ -61,8 +61,9 @@ def payload(board: Board, topics: Topics, boards: Mapping[str, Board]) -> bytes:
 
 
 def _listed(board: Board) -> dict[str, dict[str, Any]]:
-    """By key. Home Assistant keeps what had the same key on another platform, so a contact has
-    its own key, and what the reading was before is removed: by its platform alone."""
+    """The components by key. Home Assistant keeps an entity that had the same key on another
+    platform. So a contact has a key of its own, and the earlier entity of the reading is removed by
+    a component with nothing but its platform."""
     found: dict[str, dict[str, Any]] = {}
     for name, one in board.components.items():
         contact = f"{name} {_CONTACT}"  # no reading's name has a blank
@@ -76,7 +77,8 @@ def _listed(board: Board) -> dict[str, dict[str, Any]]:
 
 
 def _availability(board: Board, topics: Topics) -> list[dict[str, str]]:
-    """Republisher and board must both be there; the board by its will, if it reports a state."""
+    """The availability topics: of the republisher, of the board's values, and of the board's state
+    if it reports one, which its will sets to offline."""
     found = [{"topic": topics.ours}, {"topic": topics.available(board.name)}]
     if board.state:
         found.append({"topic": topics.state(board.name), "value_template": _STATE})
@@ -84,8 +86,8 @@ def _availability(board: Board, topics: Topics) -> list[dict[str, str]]:
 
 
 def _is_ratio(known: dict[str, Any] | None) -> bool:
-    """Whether it was described as one before: its values may be 0 and 1 for a while. Earlier
-    versions described a contact as a sensor with the unit "/"."""
+    """Whether the reading was described as a ratio before; its values may be only 0 and 1 for a
+    while. Earlier versions described a contact as a sensor with the unit "/", which is no ratio."""
     return bool(known) and known["platform"] == _NUMBER and "unit_of_measurement" not in known
 
 
@@ -117,7 +119,8 @@ def _component(
 
 
 def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | None] | None:
-    """(board, components, expire_after) from a message of ours; None: from another program."""
+    """(board, components, expire_after) from a message that a republisher sent; None if it came
+    from another program."""
     try:
         given = json.loads(data)
         (name,) = given["device"]["identifiers"]
@@ -137,6 +140,6 @@ def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | 
 
 
 def version_text(value: float) -> str:
-    """10203 is 1.2.3."""
+    """The version as text: 10203 is 1.2.3."""
     number = int(value)
     return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"

@@ -1,9 +1,10 @@
-"""The names by which Home Assistant tells boards and entities apart.
+"""The names by which Home Assistant distinguishes boards and entities.
 
-Law: no two boards have one object id, and no two readings one unique id. A name keeps the short
-form that it always had, unless another name has the same one: entities that Home Assistant has stay
-as they are. If two boards announced the same id in an earlier version, the one with the longer name
-keeps it, and the other gets its entity after a restart of Home Assistant. Pure.
+Law: no two boards have the same object id, and no two readings have the same unique id. A name
+keeps the short form that it always had, unless another name has the same one, so that existing
+entities in Home Assistant do not change. If two boards announced the same id in an earlier version,
+the one with the longer name keeps it, and the other gets its entity when Home Assistant restarts.
+Pure.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from outpost_tools.republish.newest import Board
 
 _OURS = "outpost_"
 _MAY_BE_DOTTED = re.compile(r"(.*)-([0-9a-f]{8})\Z")
-_MOST_MARKS = 8  # a dotted name with more has the long form at once
+_MOST_MARKS = 8  # a name with more always has the long form, without a search for a namesake
 
 
 def object_id(device: str) -> str:
-    """Home Assistant accepts no full stop in a topic. The short form of a name with one ends in a
-    checksum; the long form is longer than any name, so it is nobody else's."""
+    """Home Assistant accepts no full stop in a topic. So the short form of a name with a full stop
+    ends in a checksum. The long form is longer than any name, so no other board can have it."""
     short = _short(device)
     if not _has_namesake(device, short):
         return short
@@ -54,9 +55,9 @@ def _has_namesake(device: str, short: str) -> bool:
 
 
 def unique_id(board: Board, reading: str, boards: Mapping[str, Board]) -> str:
-    """`garden` with `2_temperature` and `garden_2` with `temperature` have the same short form: it
-    belongs to the one that has it already; if both do, to the longer name of a board. The long form
-    begins differently, and no board's name has a slash."""
+    """`garden` with `2_temperature` and `garden_2` with `temperature` have the same short form. It
+    belongs to the board that has it already; if both do, to the board with the longer name. The
+    long form begins differently, and no board's name has a slash."""
     short, long = f"{_OURS}{board.name}_{reading}", f"outpost/{board.name}/{reading}"
     held = board.components.get(reading, {}).get("unique_id")
     if held == long:

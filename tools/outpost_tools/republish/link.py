@@ -1,5 +1,6 @@
-"""The republisher's MQTT connection. A clean session and QoS 0, because the collector stores what
-this one misses, and the next message brings current values. So the broker keeps nothing for it.
+"""The republisher's MQTT connection. It uses a clean session and QoS 0, because the collector
+stores what the republisher misses, and the next message brings current values. So the broker keeps
+nothing for it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Arrived = tuple[str, bytes, bool]  # topic, payload, retained
 
 
 class Link(Connection):
-    """Connects by itself. is_fresh: a new connection, on which everything must be published again;
-    the loop clears it."""
+    """Connects by itself. is_fresh: the connection is new, so everything must be published again;
+    the loop in run.py clears it."""
 
     keeps_session = False
     limit_hints: ClassVar[dict[str, str]] = {
@@ -43,8 +44,8 @@ class Link(Connection):
         tls: ssl.SSLContext | None = None,
         has_will: bool = True,
     ) -> None:
-        """discovery: the prefix of Home Assistant's discovery; None: without it. has_will: the
-        broker publishes when we are gone."""
+        """discovery: the prefix of Home Assistant's discovery; None: no discovery. has_will: the
+        broker publishes that we are offline when the connection breaks."""
         super().__init__(address, client_id, _LIMITS, credentials=login, tls=tls)
         self._filters = [topics.of("+", last) for last in ("data", "state", "available")]
         self._filters += [f"{discovery}/device/+/config"] if discovery else []
@@ -56,7 +57,7 @@ class Link(Connection):
         self.is_fresh = False
 
     def want(self, name: str) -> None:
-        """Adds a filter. Call it before the first take()."""
+        """Adds a topic filter. Call it before the first take()."""
         self._filters.append(name)
 
     def take(self, wait_s: float) -> list[Arrived]:
@@ -73,11 +74,12 @@ class Link(Connection):
 
     @property
     def can_write(self) -> bool:
-        """True if nothing waits for the socket, so that data for a slow broker does not pile up."""
+        """True if no data waits to be written. Publish only then, so that data for a slow broker
+        does not pile up."""
         return self.connected and not self._client.want_write()
 
     def publish(self, messages: list[tuple[str, bytes]]) -> None:
-        """QoS 0, retained."""
+        """Publishes (topic, payload) pairs with QoS 0, retained."""
         self._client.publish_all([(topic.encode(), payload) for topic, payload in messages])
 
     def _subscribe(self, client: mqtt.Client) -> None:

@@ -1,5 +1,5 @@
-"""The newest values in Prometheus' text format: which boards are current, and the values of those.
-A value that is not current has no sample, so Prometheus sees that it ended."""
+"""The newest values in Prometheus' text format: which boards are current, and their values. A value
+that is not current has no sample, so Prometheus sees that its series has ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from outpost_tools.republish.newest import Newest
 
 
 class Values(Collector):
-    """Called by the server's thread, so it takes copies, each in one step."""
+    """collect() is called by the server's thread, so it copies each collection in one step."""
 
     def __init__(self, newest: Newest) -> None:
         self._newest = newest
@@ -46,8 +46,8 @@ def registry_of(newest: Newest) -> CollectorRegistry:
 
 
 def serve(newest: Newest, port: int, names: Sequence[str] = ()) -> None:
-    """Serve on loopback, in a thread. names: by which it may be asked, besides its own. Raises
-    ToolError."""
+    """Serves on loopback, in a thread. names: host names that requests may use, besides this
+    machine's own. Raises ToolError."""
     endpoint = web.metrics(registry_of(newest))
 
     async def answer(request: Request) -> Response:

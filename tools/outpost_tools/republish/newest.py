@@ -3,9 +3,11 @@
 A board that was cut off sends what it has stored, oldest first. A consumer without a history would
 mistake each of those values for a new one, so none of them is current:
 
-- The time of a reading is compared with its arrival. If they differ by more than FRESH_S in either
-  direction, it is not current. Otherwise it is current if it is later than the one before.
-- What a board had before it went offline is not current when it comes back; what it sends then is.
+- The time of a message's newest reading is compared with the arrival. If they differ by more than
+  FRESH_S in either direction, the message is not current. Otherwise each reading is current that is
+  later than the previous one of its sensor.
+- The values that a board had before it went offline are not current when it comes back. The values
+  that it sends then are.
 - Without a clock, only the time since the board's start is known. As long as messages catch up
   (each arrives sooner after the previous one than it was measured after it), they are a backlog.
   The newest is current when none has caught up for SETTLE_S.
@@ -42,9 +44,9 @@ class Value(NamedTuple):
 
 @dataclass(slots=True)
 class Board:
-    """changed: sensors with a new value since it was last taken. sensors: all that it ever had, and
-    their units. state: what it, or its will, reports; "": nothing. components: of its discovery, as
-    the broker remembers them."""
+    """changed: sensors with a new value that the consumer has not taken yet. sensors: all that the
+    board ever had, and their units. state: what the board, or its will, reports; "": nothing.
+    components: those of its discovery, as the broker remembers them."""
 
     name: str
     values: dict[str, Value] = field(default_factory=dict)
@@ -63,8 +65,8 @@ class Board:
 
 @dataclass(slots=True)
 class _Line:
-    """One boot. seq: of the newest message. offset_s: its arrival minus its time since the start;
-    the smallest one has the least delay."""
+    """One boot. seq: number of the newest message. offset_s: the message's arrival minus its time
+    since the board's start, which is smallest for the message with the least delay."""
 
     stream: str
     boot: int
@@ -81,12 +83,12 @@ class Newest:
     def __init__(self) -> None:
         self.boards: dict[str, Board] = {}
         self.old = 0  # messages that were not current
-        # Of boards whose times are far from ours: messages since left_out was last cleared, and how
-        # far the newest reading of the last one is behind our clock.
+        # For each board whose times are far from ours: how many messages were left out since this
+        # was last cleared, and how far the newest reading of the last one was behind our clock.
         self.left_out: dict[str, tuple[int, float]] = {}
 
     def board(self, name: str) -> Board | None:
-        """None: there are too many."""
+        """The board with this name, which is created if it is new; None if there are too many."""
         found = self.boards.get(name)
         if found is None and len(self.boards) < MOST_BOARDS:
             found = self.boards[name] = Board(name)
@@ -99,7 +101,7 @@ class Newest:
         board = self.board(message.device)
         if board is None or not message.readings:
             return
-        # it holds however old the message is: in deep sleep most of them are
+        # it is valid even if the message is old: in deep sleep most messages are
         told = (one.value for one in message.readings if one.name == silence.REPORT_S)
         board.report_s = next(told, board.report_s)
         if any(reading.time_s is None for reading in message.readings):
@@ -136,7 +138,7 @@ class Newest:
                 board.values[name] = one._replace(time_s=min(one.time_s, now))
 
     def know(self, name: str, now: float, *, is_current: bool) -> None:
-        """What the broker remembers of a board: whether it was current."""
+        """Takes over what the broker remembers of a board: whether its values were current."""
         board = self.board(name)
         if board is not None and not board.values:
             board.is_current = is_current
@@ -155,7 +157,8 @@ class Newest:
     def _take_clockless(self, board: Board, message: Message, now: float) -> None:
         uptime_s = (message.uptime_s or 0.0) + max(one.shift_s for one in message.readings)
         offset_s, line = now - uptime_s, board.line
-        # by number, because the count of boots restarts when its bits are used up or flash is new
+        # compare the numbers, because the boot count restarts when its bits are used up or the
+        # flash is new
         if line is not None and line.stream == message.stream and message.seq <= line.seq:
             self.old += 1  # a repetition
             return
@@ -189,7 +192,8 @@ class Newest:
         self._expect(board, now)
 
     def _expect(self, board: Board, now: float) -> None:
-        """Its values are current until it counts as silent, or for an hour."""
+        """The board's values stay current until it counts as silent, or for EXPIRE_S if it has not
+        announced how often it reports."""
         if board.report_s > 0:
             expire_s = int(silence.after_s(board.report_s, 0.0, 0))
             if expire_s != board.expire_s:
@@ -198,7 +202,8 @@ class Newest:
 
 
 def _unit(reading: Reading, known: str | None) -> str | None:
-    """Of a contact, RATIO from the first value that is neither 0 nor 1. known: before."""
+    """The unit of the reading. That of a contact becomes RATIO at the first value that is neither 0
+    nor 1, and stays so. known: the unit before."""
     if reading.unit == units.CONTACT and (known == units.RATIO or reading.value not in (0, 1)):
         return units.RATIO
     return reading.unit

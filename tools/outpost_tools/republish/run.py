@@ -1,8 +1,9 @@
 """The republisher's loop: take what arrived, note what is current, publish what changed.
 
 It keeps nothing on disk. What must survive it (which sensors a board ever had, whether its values
-were current) is in the broker's retained messages, and is read back at each connection.
-If the broker stops reading, nothing piles up: later, it publishes the values that are current then.
+were current) is in the broker's retained messages, and is read back at each connection. If the
+broker stops reading, nothing piles up: when it reads again, it gets the values that are current
+then.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ Out = tuple[str, bytes]
 
 
 class Republisher:
-    """Runs until `ending` is set. ha_prefix: of Home Assistant's discovery; None: without. now:
-    seconds since 1970. steady: shows when that clock is set, as on a Raspberry Pi after each
-    start."""
+    """Runs until `ending` is set. ha_prefix: the prefix of Home Assistant's discovery; None: no
+    discovery. now: returns seconds since 1970. steady: a monotonic clock, which shows when the
+    other one is set, as on a Raspberry Pi after each start."""
 
     def __init__(
         self,
@@ -91,7 +92,8 @@ class Republisher:
                 return
 
     def _time(self) -> float:
-        """Ours, unless boards agree that it is later. Tells Newest when it was set."""
+        """The time of our clock, or a later one if boards agree on it. Tells Newest when this time
+        jumps."""
         now = self._now() + self.clock.behind_s
         by_s = now - self._steady() - self._ahead_s
         if abs(by_s) >= _SET_S:
@@ -138,7 +140,8 @@ class Republisher:
 
     def _hear_message(self, topic: str, payload: bytes, now: float) -> None:
         try:
-            # Without its arrival: Newest compares times, and counts what it leaves out.
+            # The arrival is not passed: Newest compares the times itself, and counts what it leaves
+            # out.
             found = message.decode(topic, payload)
             times = [one.time_s for one in found.readings if one.time_s is not None]
             if times:
@@ -149,7 +152,8 @@ class Republisher:
             pass  # the collector stores it, and quarantine shows why
 
     def _hear_available(self, device: str, payload: bytes, now: float, is_retained: bool) -> None:
-        """Our own message, from an earlier run; empty when `--retire` removed the board."""
+        """Handles our own message: a retained one comes from an earlier run, an empty one from
+        `--retire`, which removed the board."""
         if not payload and not is_retained:
             self.newest.forget(device)
             self._told.pop(device, None)
@@ -167,14 +171,15 @@ class Republisher:
             board.components = components | board.components
             board.expire_s = expire_s or board.expire_s
             if topic != discovery.config_topic(self._ha_prefix or "", device):
-                # an earlier version's: emptied before the new one, or each entity would be double
+                # from an earlier version: clear it before the new one is published, or each entity
+                # would exist twice
                 self._link.publish([(topic, b"")])
                 board.is_description_new = True
 
     # --- What is published ---
 
     def _say_again(self) -> None:
-        """Publish everything again, because a broker may have lost what it remembered."""
+        """Publishes everything again, because a broker may have lost what it remembered."""
         self._link.publish([(self._topics.ours, ONLINE)])
         self._told.clear()
         for board in self.newest.boards.values():
@@ -233,9 +238,10 @@ def _pack(board: Board) -> bytes:
 
 
 def retire(link: Link, topics: Topics, ha_prefix: str | None, device: str, limit_s: float) -> int:
-    """Replaces all retained messages about a board by empty ones; returns how many sensors.
+    """Replaces all retained messages about a board by empty ones. Returns the number of its
+    sensors.
 
-    Raises ToolError when the broker does not answer.
+    Raises ToolError if the broker does not answer within `limit_s`.
     """
     link.want(f"{topics.latest(device)}/+")
     names: set[str] = set()

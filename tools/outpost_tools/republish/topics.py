@@ -3,12 +3,12 @@
     PREFIX/<board>/data             the board's messages: read
     PREFIX/<board>/state            online, offline (its will) or asleep: read
     PREFIX/<board>/latest/<sensor>  the newest value, a plain number
-    PREFIX/<board>/latest           the newest of all its sensors: a SenML pack with full names and
-                                    times since 1970
+    PREFIX/<board>/latest           the newest values of all its sensors: a SenML pack with full
+                                    names and times since 1970
     PREFIX/<board>/available        online while those are current, otherwise offline
     PREFIX/collectors/.latest       the republisher: online, offline (its will)
 
-Everything that it writes is retained.
+Everything that the republisher writes is retained.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class Topics:
         return self.of(device, "latest")
 
     def value(self, device: str, sensor: str) -> str:
-        """A sensor's name may contain characters that a topic must not: they are escaped as in a
-        URL."""
+        """The topic of a sensor's value. Characters of the name that a topic must not contain are
+        escaped as in a URL."""
         return f"{self.latest(device)}/{quote(sensor, safe=':')}"
 
     def sensor(self, topic: str) -> str:
         return unquote(topic.rpartition("/")[2])
 
     def split(self, topic: str) -> tuple[str, str] | None:
-        """(board, rest) of a topic two levels below the prefix; None: it is not."""
+        """(board, rest) of a topic that is two or more levels below the prefix; None for others."""
         if not topic.startswith(self.prefix + "/"):
             return None
         device, _, last = topic[len(self.prefix) + 1 :].partition("/")

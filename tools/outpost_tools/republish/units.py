@@ -1,11 +1,11 @@
 """SenML's units (RFC 8428, RFC 8798) as Home Assistant names them, with their device class and
 state class.
 
-Home Assistant refuses a device class with a unit that it does not list for it, so a unit that is
+Home Assistant refuses a device class whose list of units lacks the given unit, so a unit that is
 missing here is shown unchanged, without a class. Several gases have the unit ppm, and particles of
-several sizes ug/m3: for these, the class follows from the end of the reading's name. A contact has
-SenML's unit "/", the value of a switch, where 1 is on (RFC 8428, section 12.1): Home Assistant has
-another platform for it. A value between 0 and 1 makes it a ratio, which is a number. Pure.
+several sizes ug/m3; for these, the class follows from the end of the reading's name. A contact has
+SenML's unit "/", the value of a switch, where 1 is on (RFC 8428, section 12.1), and Home Assistant
+has another platform for it. A value other than 0 and 1 makes it a ratio, which is a number. Pure.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import NamedTuple
 MEASUREMENT = "measurement"
 INCREASING = "total_increasing"  # a counter that may restart at 0
 CONTACT = "/"
-RATIO = ""  # in place of "/", after a value that no contact has
+RATIO = ""  # replaces "/" after a value that no contact has
 
 
 class Kind(NamedTuple):
-    """unit, device_class, state_class: as in Home Assistant's configuration of a sensor; None: the
-    option is left out."""
+    """The options of a sensor in Home Assistant's configuration; None: the option is left out."""
 
     unit: str | None
     device_class: str | None
@@ -84,7 +83,8 @@ NAMED = {
 
 
 def of(unit: str | None, name: str) -> Kind:
-    """name: of the reading. For a unit that is not listed: the unit itself, and no device class."""
+    """name: the reading's name. A unit that is not listed is returned as it is, without a device
+    class."""
     kind = KINDS.get(unit or "") or _measured(unit or None, None)
     named = NAMED.get((unit or "", name.rpartition("_")[2]))
     return kind._replace(device_class=named) if named else kind

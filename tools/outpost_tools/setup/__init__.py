@@ -4,17 +4,17 @@
                                      └→ jobs.py → worker.py, a process → device/flashing.py
 
 arguments.py  the subcommand
-serve.py      listens on this machine alone, until SIGTERM or SIGINT
-guard.py      who may ask: token, host, origin, size
+serve.py      listens only on this machine, until SIGTERM or SIGINT
+guard.py      decides which requests are admitted: token, host, origin, size
 app.py        the addresses
 desk.py       what the page can ask for; knows no HTTP
 places.py     the folder of settings files, and the broker of `outpost run`
-fields.py     a field for each key, made of the firmware's and the drivers' own rules
-form.py       what the page sends ↔ settings
-page.py       the page: HTML, complete but for what is plugged in
-jobs.py       work on a board, one at a time on a port
-worker.py     the process that does it
+fields.py     a form field for each key, made from the rules of the firmware and the drivers
+form.py       converts what the page sends into settings, and back
+page.py       the page as HTML, without what is plugged in
+jobs.py       work on boards, one job at a time on each port
+worker.py     the process that does the work
 form.js       the form: entries, values, faults beside their fields
-work.js       work on a board, line by line
-setup.js      what is plugged in, files, and what happens when; setup.css
+work.js       shows the work on a board, line by line
+setup.js      what is plugged in, files, and the page's events; setup.css: its style
 """

@@ -3,8 +3,8 @@
     GET   /  /static/NAME  /state  /jobs/NUMBER?since=LINE
     POST  /check  /jobs  /load  /save                        JSON both ways
 
-An answer has `faults` by field, or `exists` where a file is there already, or, with status 400, an
-`error` in one line; else what was asked for.
+An answer has `faults` by field, or `exists` if a file of that name exists already, or, with status
+400, an `error` in one line. Otherwise it has what was asked for.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 after SIGTERM or SIGINT; 130 if that interrupted work on a board. Raises ToolError."""
+    """Returns 0 after SIGTERM or SIGINT; 130 if work on a board was cut short. Raises ToolError."""
     from outpost_tools.common import source_tree
     from outpost_tools.device import kinds
     from outpost_tools.setup import places

@@ -1,6 +1,6 @@
 """What the page can ask for: what is plugged in, a check of settings, work on a board, a settings
-file. Knows no HTTP. Everything from the page is checked here: it can name only the kinds of boards,
-ports and files that were offered.
+file. Knows no HTTP. All input from the page is checked here: the page can name only the kinds of
+boards, ports and files that it was offered.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Faulty(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Settings without a fault. ca: the certificate of the authority, if the broker is that of
-    `outpost run`. notes: defaults that were chosen, and warnings."""
+    """Settings without a fault. ca: the authority's certificate, if the broker is that of `outpost
+    run`. notes: defaults that were chosen, and warnings."""
 
     settings: Settings
     ca: bytes | None
@@ -102,7 +102,7 @@ class Desk:
         whole, ca = {key: value for key, value in given.items() if key not in faults}, None
         try:
             whole, ca = self.home.completed(whole) if self.home else (whole, None)
-        except ToolError as error:  # the name cannot be that of a user
+        except ToolError as error:  # a user of the broker cannot have this name
             faults["device_id"] = str(error)
             whole |= {"device_id": "board", "broker_host": "broker"}
         found = form.at_fields(answers.faults(whole, folder, kind, ca), whole)
@@ -169,7 +169,8 @@ class Desk:
         flash = shlex.join([*words, "--credentials", f"{self.home.path}"])
         if self.home.has(path.stem):
             return flash
-        name = ["--", path.stem] if path.stem.startswith("-") else [path.stem]  # no option
+        # without "--", such a name would be taken for an option
+        name = ["--", path.stem] if path.stem.startswith("-") else [path.stem]
         add = shlex.join(["outpost", "broker", "add", f"{self.home.path}", *name])
         return f"{add} && {flash}"
 

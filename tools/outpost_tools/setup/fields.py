@@ -1,5 +1,5 @@
-"""A field for each key: kind, range, default and unit out of the rules that the firmware and the
-drivers have. What is written here is only how a key is called on the page.
+"""A form field for each key. Kind, range, default and unit come from the rules of the firmware and
+the drivers. Only the labels on the page are written here.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def of_keys(keys: tuple[str, ...]) -> list[Field]:
 
 
 def more() -> list[Field]:
-    """All keys without a place of their own, including those that the firmware gets later."""
+    """All keys without a place of their own, including keys that a later firmware adds."""
     placed = {*WIFI, *BROKER, *BROKER_TLS, *LISTS, *_ALONE}
     rest = [key for key in settings_rules() if key not in placed]
     return of_keys((*_FIRST, *(key for key in rest if key not in _FIRST)))
@@ -111,7 +111,7 @@ def of_driver(driver: Driver) -> list[Field]:
 
 
 def readings(driver: Driver) -> str:
-    """What the driver measures, as people read it: `temperature °C, humidity %`."""
+    """What the driver measures, in readable form: `temperature °C, humidity %`."""
     found = [f"{one[0]} {unit_text(one[1])}".strip() for one in driver.readings]
     return ", ".join(one or "a number" for one in found)
 
@@ -130,7 +130,7 @@ def _of_option(driver: Driver, key: str) -> Field:
 
 
 def _number(key: str, value: int) -> str:
-    """In decimal; the address on a bus in hexadecimal, as data sheets have it."""
+    """In decimal, except for an address on a bus: in hexadecimal, as in data sheets."""
     return hex(value) if key == "address" else f"{value}"
 
 
@@ -140,5 +140,5 @@ def _with_unit(label: str, key: str) -> str:
 
 
 def _text(value: Any) -> str:
-    """As in a form and in TOML."""
+    """As it is written in the form and in TOML."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -6,9 +6,9 @@
      "alarms": [{"reading": "temperature", "below": "5", "above": ""}, ...],
      "kept": ["update_key", ...]}
 
-An empty field is a key that is left out. A secret goes one way, from the page to here: of a file
-that was loaded the page knows only which secrets there are, and `kept` names those that stay. In a
-network `kept` is its place in that file.
+An empty field means that its key is left out. Secrets go only from the page to this module: the
+page learns which secrets a loaded file contains, but not their values, and `kept` names those to
+keep. In a network, `kept` is the network's place in that file.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def settings(
 
 
 def _of_key(key: str, value: str | bool) -> dict[str, Any]:
-    """Empty if the default is meant."""
+    """The key with its value; empty if the value is the default."""
     rule = settings_rules()[key]
     kind, default = rule[0], defaults({}).get(key, rule[1])
-    if kind is bool and isinstance(value, str):  # of a choice with AUTOMATIC
+    if kind is bool and isinstance(value, str):  # from a choice that includes AUTOMATIC
         return {} if value in ("", AUTOMATIC) else {key: value == "true"}
     if kind is bool:
         return {} if value == default else {key: value}
@@ -69,7 +69,7 @@ def _of_key(key: str, value: str | bool) -> dict[str, Any]:
 
 
 def _networks(posted: list[dict[str, Any]], old: list[dict[str, Any]]) -> dict[str, Any]:
-    """A single network with nothing but a password uses the keys for one network."""
+    """A single network with only a name and a password uses the keys for one network."""
     found = []
     for entry in posted:
         made = {key: text for key, text in _strings(entry).items() if text}
@@ -88,7 +88,7 @@ def _sensors(posted: dict[str, Any], kind: Kind, folder: Path) -> dict[str, Any]
     known = {*sensor_drivers.names(), *sensor_drivers.own_names(folder)}
     for entry in _dicts(posted, "sensors"):
         given = {key: text for key, text in _strings(entry).items() if text}
-        driver = given.get("driver", "")  # it names a file: open only those that were offered
+        driver = given.get("driver", "")  # names a file: open only those that were offered
         texts = {"driver", "name"} | (text_keys(driver, folder) if driver in known else set())
         listed.append(
             {key: text if key in texts else number_or_text(text) for key, text in given.items()}
@@ -106,7 +106,7 @@ def _alarms(posted: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _decimal(text: str) -> Any:
-    """A number, or text, which the check will refuse."""
+    """A number, or the text itself, which the check will refuse."""
     value = number_or_text(text)
     if isinstance(value, int):
         return value
@@ -127,7 +127,7 @@ def shown(given: dict[str, Any], kind: Kind) -> dict[str, Any]:
         for key, value in given.items()
         if key in rules and key not in (*SECRET_KEYS, *LISTS, *_NETWORK)
     }
-    plain.setdefault("series", "false")  # a file without the key says so
+    plain.setdefault("series", "false")  # the meaning of a file without the key
     networks = [
         {key: _text(value) for key, value in one.items() if key != "password"}
         | ({"kept": place} if one.get("password") else {})
@@ -190,7 +190,7 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# --- The shape of what came ---
+# --- The structure of what the page sent ---
 
 
 def _dict(posted: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,13 +1,12 @@
-"""Decides who may use the page. The page can write to boards and read settings, and every web page
+"""Decides who may use the page. The page can write to boards and read settings, but every web page
 that is open in the browser, and every user of this machine, can reach its port.
 
-- Only by the name of this machine, with this port: a foreign name that leads here (DNS rebinding)
-  is refused.
-- The address that was printed has a token. It is changed for a cookie that the browser sends to our
-  own paths alone (not to another port of this machine, which cookies do not tell apart), never from
-  another site, and that no script reads.
-- What changes something is a POST of JSON from our own page, by its Origin; nothing is told about
-  sharing with other origins.
+- A request must use this machine's name and this port, so a foreign name that points here (DNS
+  rebinding) is refused.
+- The printed address contains a token, which is exchanged for a cookie. The browser sends the
+  cookie only to our own path (cookies do not distinguish ports, so the path has a random name), and
+  never from another site. No script can read it.
+- Every change is a POST of JSON whose Origin is our own page. No answer allows another origin.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outpost_tools.common import web
 
-MOST_BYTES = 64 * 1024  # of what the page sends
+MOST_BYTES = 64 * 1024  # of one request's body
 _COOKIE = "outpost_setup"
 _HEADERS = web.headers() | {
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -30,7 +29,7 @@ _HEADERS = web.headers() | {
 }
 _OTHER_NAME = "ask for this page by 127.0.0.1 or localhost\n"
 _STRANGER = "open the address that `outpost setup` printed\n"
-# Not a redirect: after a link on another site, the browser would not send the cookie with it.
+# Not a redirect: if a link on another site led here, the browser would not send the cookie with it.
 _ENTRANCE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Outpost, setup</title>'
     '<link rel="icon" href="{path}static/icon.svg">'

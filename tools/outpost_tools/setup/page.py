@@ -1,6 +1,6 @@
 """The page: one form with the fields of fields.py, and templates for the entries that can be added
-to it. All text of others goes through escape(). The script fills in what is plugged in and which
-files there are; no secret is ever on the page but what somebody types.
+to it. All text from others goes through escape(). The script fills in what is plugged in and which
+files there are. The page never contains a secret, except one that the user types.
 """
 
 from __future__ import annotations

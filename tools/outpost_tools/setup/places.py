@@ -1,5 +1,5 @@
-"""The folder of settings files, and the broker of `outpost run`, for which this makes users as
-`outpost broker add` does. The page can name only the files that are listed here.
+"""The folder of settings files, and the broker of `outpost run`, at which this module makes users
+as `outpost broker add` does. The page can name only the files that are listed here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOML = ".toml"
 
 
 class Exists(ToolError):
-    """There is a file of that name, and it was not said that it may be replaced."""
+    """A file of that name exists, and the user has not agreed to replace it."""
 
 
 class SettingsFolder:
@@ -52,7 +52,8 @@ class SettingsFolder:
         return settings_file.parsed(self.folder / name)
 
     def save(self, settings: Settings, left_out: tuple[str, ...], *, replace: bool) -> Path:
-        """Named after the board, and readable only by its owner. Raises Exists, ToolError."""
+        """Writes a file named after the board, which only its owner can read. Raises Exists,
+        ToolError."""
         path = self.folder / f"{settings.full['device_id']}{_TOML}"
         if path.name.startswith("."):
             raise ToolError("key 'device_id' must not begin with a full stop: a file has its name")

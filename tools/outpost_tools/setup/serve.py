@@ -20,7 +20,7 @@ from outpost_tools.setup.guard import Guard
 from outpost_tools.setup.jobs import Jobs
 
 _HOST = "127.0.0.1"  # never another one: the page writes to boards and handles passwords
-_INTERRUPTED = 130  # as of `outpost flash`
+_INTERRUPTED = 130  # the exit status, as that of `outpost flash`
 
 
 class _Server(http_server.Server):
@@ -36,8 +36,8 @@ class _Server(http_server.Server):
 
 
 def serve(desk: Desk, *, opens: bool, say: Callable[[str], None]) -> int:
-    """Returns the exit status. opens: whether to open a browser. say: gets the address. Raises
-    ToolError."""
+    """Returns the exit status. opens: whether to open a browser. say: called with the address.
+    Raises ToolError."""
     listener = http_server.listener(_HOST, 0, f"{_HOST}")
     guard = Guard(application(desk), listener.getsockname()[1])
     config = http_server.configuration(guard, lifespan="off")

@@ -2,8 +2,8 @@
 jobs.py. The order is one line of JSON on stdin, so that no password is in a command line. Progress
 is written line by line, each a JSON object with one of these:
 
-    note            a step that begins          bar, done, total   how far a step is
-    row, text, good a result                    kind               of board, that was found there
+    note            a step that begins          bar, done, total   the progress of a step
+    row, text, good a result                    kind               the kind of board that was found
     end, text       good, failed (a self-test), error or interrupted
 """
 
@@ -28,7 +28,7 @@ from outpost_tools.device.flashing import Report
 from outpost_tools.device.progress import Progress, Show
 
 _BAR_EVERY_S = 0.2
-_OUT = sys.stdout  # also while mpremote's output is redirected
+_OUT = sys.stdout  # still the original stream while mpremote's output is redirected
 _INTERRUPTED = (
     "interrupted; the board's program was started again. What was on its way is not in use yet: "
     "the same again goes on from there"
@@ -36,7 +36,8 @@ _INTERRUPTED = (
 
 
 def tell(**line: Any) -> None:
-    """Continues if nobody reads it any more: the board comes first."""
+    """Prints a line of JSON. If nobody reads it any more, the work continues: the board comes
+    first."""
     with contextlib.suppress(OSError):
         print(json.dumps(line), file=_OUT, flush=True)
 

@@ -18,7 +18,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0."""
+    """Returns 0."""
     from outpost_tools.alerts.example import EXAMPLE
 
     print(EXAMPLE, end="")

@@ -26,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 if something waits. Raises ToolError."""
+    """Returns 0; 1 if a message is waiting. Raises ToolError."""
     from outpost_tools.alerts import settings, status
 
     path = options.file_of(args)

@@ -28,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """0; 1 when a channel failed. Raises ToolError."""
+    """Returns 0; 1 if a channel failed. Raises ToolError."""
     from outpost_tools.alerts import channels, settings, trial
 
     failed = 0
