@@ -263,7 +263,7 @@ def test_a_broker_without_5_0_is_asked_once_and_spoken_to_in_3_1_1_again(capsys)
             asking.take(0.2)
         asking.close()
     assert versions == [4, 5, 4]
-    assert "speaks no MQTT 5.0" in capsys.readouterr().err
+    assert "does not speak MQTT 5.0" in capsys.readouterr().err
 
 
 def test_each_code_of_both_versions_has_words():

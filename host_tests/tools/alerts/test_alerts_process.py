@@ -133,7 +133,7 @@ def test_without_a_file_nobody_is_told_and_the_page_says_how(tmp_path):
     home.start()
     try:
         home.wait_for("ready")
-        assert "alerts   to nobody; `outpost alerts example > " in home.text()
+        assert "alerts   none; `outpost alerts example > " in home.text()
         assert home.terminate() == 0
     finally:
         children.kill(home.process)

@@ -227,7 +227,7 @@ def test_a_sensor_that_never_comes_back_is_named(rig, monkeypatch):
     path = settings(rig, DOOR, '{driver = "stuck"}')
     status = rig.outpost("flash", "--settings", path, "--no-link")
     assert status == 1, rig.err + rig.out
-    assert rig.row("sensor").startswith("failed: stuck did not come back within 11 s")
+    assert rig.row("sensor").startswith("failed: stuck did not return within 11 s")
 
 
 @pytest.mark.parametrize("name", sensor_drivers.names())

@@ -139,7 +139,7 @@ def test_messages_that_an_acl_keeps_back_are_told_by_their_confirmations(
 
     def is_said(_told):
         said.append(capsys.readouterr().err)
-        return "none of them comes here" in "".join(said)
+        return "none of them arrives here" in "".join(said)
 
     with Talker(collector, [("outpost/kitchen/durable", b"0badcafe 5")]):
         assert followed(source, is_said, monkeypatch) == []

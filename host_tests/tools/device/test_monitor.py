@@ -238,7 +238,7 @@ def test_devices_are_listed_and_probed_when_asked(rig, monkeypatch, capsys):
 
 def test_nothing_plugged_in(monkeypatch, capsys):
     plugged_in(monkeypatch)
-    assert "nothing is plugged in" in devices(capsys)
+    assert "no USB device with a serial port" in devices(capsys)
 
 
 def test_a_port_in_use_is_said_so_and_one_that_is_let_go_is_taken(rig, capsys):

@@ -281,7 +281,7 @@ def test_a_log_that_is_not_there_yet_is_said_and_waited_for(tmp_path):
     log = tmp_path / "logg"
     with Server(log, tmp_path) as server:
         said = server.output.read_text()
-        assert f"--log {log} is not there yet" in said and "outpost collect" in said
+        assert f"--log {log} does not exist yet" in said and "outpost collect" in said
         Writer(log).store("garden", ("temperature", "Cel", 21.5))
         until = time.monotonic() + WAIT_S
         while "garden" not in server.text():

@@ -148,8 +148,8 @@ def _house(view: View, rule: Attention, ledger: Ledger) -> dict[str, Condition]:
     limit = _ENOUGH_BYTES if _DISK in ledger.told else LOW_BYTES
     if view.free is not None and view.free < limit:
         text = (
-            f"the disk has {view.free >> 20} MiB left; full, nothing is confirmed and the boards "
-            "keep their readings. `outpost pipeline prune` deletes what is in the tables"
+            f"the disk has {view.free >> 20} MiB left; when it is full, nothing is confirmed and "
+            "the boards keep their readings. `outpost pipeline prune` deletes what is in the tables"
         )
         found[_DISK] = Condition("disk", "", text)
     for kind, count in attention.of_collectors(view.fleet.damaged_pieces, view.fleet.takeovers):

@@ -40,7 +40,10 @@ BACKOFF_FIRST_S = 0.1
 BACKOFF_LAST_S = 5.0
 _LOOK_AGAIN_S = 60.0  # how long the result of probing an address is used again
 _MUTE = "the connection was made, and ended without an answer to CONNECT; its log may say why"
-_ONLY_3 = "it ends connections, and speaks no MQTT 5.0, which has words for the reason: see its log"
+_ONLY_3 = (
+    "it ends connections without a reason, and does not speak MQTT 5.0, which gives one: see its "
+    "log"
+)
 _NO_SESSION = (
     "the broker no longer has the session of {id!r}, which it had: it lost its state, the session "
     "expired, or another client with this id ended it. What it had queued is gone: boards in "
@@ -355,7 +358,7 @@ class Connection:
         return f"; next with a keep alive of {self._keep_alive_s} s"
 
     def _on_no_connection(self, reason: str) -> None:
-        self._waiting.tell(f"{reason}; trying again until it is there, Ctrl-C ends")
+        self._waiting.tell(f"{reason}; trying again until it answers; Ctrl-C stops")
 
     def _on_refused(self, reason: str) -> None:
         """reason: in words, with what to do."""

@@ -16,7 +16,7 @@ def load(path: Path, example: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors add a mark
     except OSError as error:
         raise ToolError(
-            f"{path}: cannot be read: {error.strerror}; `{example}` prints one to begin with"
+            f"{path}: cannot be read: {error.strerror}; `{example}` prints an example to start from"
         ) from None
     # RecursionError: thousands of brackets; ValueError: a number with thousands of digits, no UTF-8
     except (ValueError, RecursionError) as error:

@@ -49,7 +49,7 @@ _QUESTIONS = (
     Question("sensors", sensor_words.HELP),
     Question(
         "connect_every",
-        "on a battery: measurements a connection, asleep in between (empty: always awake)",
+        "on a battery: measurements per connection, with sleep in between (empty: always awake)",
     ),
     Question(
         "mode",

@@ -30,7 +30,7 @@ def certificate(data: bytes) -> x509.Certificate:
         raise ValueError("which is not a certificate; give one in PEM or DER") from None
     if found.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
         raise ValueError(
-            f"which expired on {found.not_valid_after_utc:%Y-%m-%d}; give the present one"
+            f"which expired on {found.not_valid_after_utc:%Y-%m-%d}; give a current one"
         )
     return found
 
@@ -54,8 +54,8 @@ def private_key(data: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
         key = load(data, None)
     except TypeError:  # how the library says that a password is needed
         raise ValueError(
-            "which is encrypted, and a board has nobody to ask; decrypt it: openssl pkey -in FILE "
-            "-out PLAIN"
+            "which is encrypted, and a board cannot ask for its password; decrypt it: openssl pkey "
+            "-in FILE -out PLAIN"
         ) from None
     except Exception:  # ValueError, or the library's own for an unknown algorithm
         if is_pem and b"PRIVATE KEY-----" not in data:

@@ -75,7 +75,7 @@ def _explained(port: str, answer_s: float) -> Iterator[None]:
     except (TransportError, struct.error) as error:
         text = printable(str(error).encode())
         raise ToolError(
-            f"{port}: what answers is no MicroPython ({text}); reset the board and try again"
+            f"{port}: what answers does not run MicroPython ({text}); reset the board and try again"
         ) from None
     except OSError as error:
         raise ToolError(f"{port}: connection lost ({error}); try again") from None

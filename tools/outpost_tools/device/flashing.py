@@ -258,7 +258,7 @@ def _text(path: Path) -> str:
     except (OSError, ValueError) as error:
         raise ToolError(f"--for {path}: {error}") from None
     if not _is_python(source):
-        raise ToolError(f"--for {path}: is no Python program")
+        raise ToolError(f"--for {path}: is not a Python program")
     return source
 
 

@@ -57,7 +57,7 @@ class Source:
 
     @property
     def user(self) -> str:
-        return f"user {self.login[0]!r}" if self.login else "without a user, one"
+        return f"user {self.login[0]!r}" if self.login else "a client without a user"
 
 
 def of_settings(settings: dict[str, Any], folder: Path) -> Source:
@@ -191,7 +191,7 @@ class Follower(MessageConnection[None]):
             return
         self._seen.add(device)
         self._say(
-            f"the collector confirms messages of {visible(device)}, and none of them comes here: "
+            f"the collector confirms messages of {visible(device)}, and none of them arrives here: "
             f"may {self._source.user} read {self.data}? {_ADVICE}"
         )
 

@@ -31,7 +31,7 @@ HELP = (
     "broker: `send` them first, with the settings that the board has; `keep` its name and broker, "
     "and change the other settings; set them `aside`: save them in a file here, and remove them "
     "from the board; or, if only the broker changes, let them `move` to the new one. Without this, "
-    "it is asked at a terminal, and refused elsewhere"
+    "the command asks at a terminal, and refuses elsewhere"
 )
 _PLACE = ("device_id", "topic_prefix", "broker_host", "broker_port")
 _OF_NAME = ("device_id", "topic_prefix")

@@ -131,7 +131,7 @@ def ask(board: Board) -> Facts:
         return Facts(*ast.literal_eval(board.run(_FACTS)[-1]))
     except (IndexError, ValueError, SyntaxError, TypeError):
         raise ToolError(
-            f"{board.port}: what answers does not say what it is; is it a board, with MicroPython?"
+            f"{board.port}: the device does not identify itself; is it a board with MicroPython?"
         ) from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outpost_tools.common.errors import ToolError
 
-NOTHING = "nothing is plugged in that has a serial port over USB; is the cable one for data?"
+NOTHING = "no USB device with a serial port is plugged in; is it a data cable?"
 _RP2, _ESPRESSIF, _SILICON_LABS, _WCH, _FTDI = 0x2E8A, 0x303A, 0x10C4, 0x1A86, 0x0403
 _MAKERS = {
     _RP2: "Raspberry Pi (Pico)",

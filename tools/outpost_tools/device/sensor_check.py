@@ -135,8 +135,8 @@ def run(board: Board) -> list[Sensor]:
         if not found:
             raise
         raise ToolError(
-            f"{found[-1].name} did not come back within {silence_s:g} s: its driver waits without "
-            "an end; mend it, and flash again"
+            f"{found[-1].name} did not return within {silence_s:g} s: its driver seems "
+            "to wait for ever; fix it, and flash again"
         ) from None
     if lines[-1:] == ["X"]:
         return []

@@ -318,7 +318,7 @@ def _sensor_fault(sensor: Any, kind: Kind, folder: Path) -> str:
         kind.adc_pins and driver in ("adc", "ds18b20") and pin.isdecimal()
     ):
         return ""
-    return f"names {sensor!r}, which this board has not; known: {known}"
+    return f"names {sensor!r}, which this board does not have; known: {known}"
 
 
 # --- Files ---

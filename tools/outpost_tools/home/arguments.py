@@ -157,7 +157,7 @@ def _wish(args: argparse.Namespace):
     if args.broker and args.credentials:
         raise ToolError("--broker and --credentials: give one of them")
     if (args.broker or args.credentials) and (args.host or args.port):
-        raise ToolError("--host and --port are of our own broker; leave them out with another one")
+        raise ToolError("--host and --port are for Outpost's own broker; leave them out")
     for host in args.host:
         if not re.fullmatch(r"[\x21-\x7e]+", host) or not is_host(host):
             raise ToolError(f"--host {host!r}: a name or an address is needed")

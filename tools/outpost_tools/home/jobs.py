@@ -105,7 +105,7 @@ class Jobs:
         if self._trouble is not None:
             status, line = self._trouble
             text = f"{job.name}: failed (status {status})"
-            more = f": {line}; all that it said is in {self._log(job)}"
+            more = f": {line}; its full output is in {self._log(job)}"
         if text != job.said:
             job.said = text
             self._say(text + more)

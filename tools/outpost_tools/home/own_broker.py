@@ -76,7 +76,7 @@ def _notes(hosts: list[str]) -> list[str]:
         return []
     return [
         f"this machine's address is {own} now, and boards were given {hosts[0]}: let the router "
-        f"give it the old one again, or say --host {own} and provision the boards again"
+        f"assign the old one again, or give --host {own} and provision the boards again"
     ]
 
 

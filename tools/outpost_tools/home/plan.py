@@ -83,7 +83,7 @@ def _alerts(wish: Wish, made: Plan) -> list[str]:
     path = wish.state.alerts
     if not path.exists():
         line = f"outpost alerts example > {shlex.quote(str(path))}"
-        made.told.append(f"alerts   to nobody; `{line}` begins with some")
+        made.told.append(f"alerts   none; `{line}` writes an example to start from")
         return []
     from outpost_tools.alerts import settings
 
@@ -157,7 +157,7 @@ def _export(wish: Wish, made: Plan) -> None:
         return [[*OUTPOST, *words]] if state.newest_segments() else []
 
     made.jobs.append(Job("export", _DAY_S, commands, first_s=1800))
-    made.told.append(f"export   each day a file, in {state.export}")
+    made.told.append(f"export   one file a day, in {state.export}")
 
 
 def _next_steps(wish: Wish) -> list[str]:

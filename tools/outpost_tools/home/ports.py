@@ -71,7 +71,7 @@ def _error(one: Wanted, problem: OSError) -> ToolError:
             f"{where}: another program has it (`ss -ltnp` names it); stop that, or {other}"
         )
     if problem.errno in (errno.EACCES, errno.EPERM):
-        return ToolError(f"{where}: below 1024 they are for root; {other}")
+        return ToolError(f"{where}: ports below 1024 need root; {other}")
     if isinstance(problem, socket.gaierror) or problem.errno == errno.EADDRNOTAVAIL:
         return Taken(f"{where}: {one.host} is not an address of this machine; {other}")
     return ToolError(f"{where}: {problem.strerror}; {other}")

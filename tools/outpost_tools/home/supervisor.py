@@ -98,9 +98,9 @@ class Supervisor:
         if free < _LOW_BYTES and not self._is_low:
             log = str(self._wish.state.log)
             say(
-                f"the disk has {free >> 20} MiB left; full, nothing is confirmed and the boards "
-                f"keep their readings. `outpost pipeline prune --log {shlex.quote(log)}` "
-                "deletes what is in the tables"
+                f"the disk has {free >> 20} MiB left; when it is full, nothing is confirmed and "
+                "the boards keep their readings. "
+                f"`outpost pipeline prune --log {shlex.quote(log)}` deletes what is in the tables"
             )
         self._is_low = free < _LOW_BYTES
 

@@ -131,7 +131,7 @@ class _Pages:
 
     async def events(self, request: Request) -> Response:
         if self._changes.browsers >= MOST_BROWSERS:
-            return PlainTextResponse(f"{MOST_BROWSERS} browsers already\n", 503)
+            return PlainTextResponse(f"{MOST_BROWSERS} browsers are connected already\n", 503)
         cursor = request.headers.get("last-event-id") or request.query_params.get("since", "")
         board = request.query_params.get("board") or None
         stream = self._changes.stream(cursor, board)
@@ -180,7 +180,7 @@ class _Guard:
             async with self._wrong:
                 await asyncio.sleep(_WRONG_S)
         realm = {"WWW-Authenticate": 'Basic realm="outpost", charset="UTF-8"'}
-        return PlainTextResponse("user and password, please\n", 401, realm)
+        return PlainTextResponse("user and password required\n", 401, realm)
 
 
 def _is_right(header: str, login: Login) -> bool:

@@ -104,8 +104,8 @@ def run(args: argparse.Namespace) -> int:
         _say(f"live page: {url} (Ctrl-C ends it)")
         if not args.log.exists():
             command = f"outpost collect --log {shlex.quote(str(args.log))}"
-            _say(f"--log {args.log} is not there yet: start `{command}`, or")
-            _say("correct the folder; what comes there will be shown")
+            _say(f"--log {args.log} does not exist yet: start `{command}`, or")
+            _say("correct the folder; the page shows what arrives there")
 
     serve(
         args.log, where, login, history_bytes=args.history_mib << 20, report=args.report,

@@ -54,7 +54,7 @@ def overview(fleet: Fleet, cursor: str, *, has_report: bool = False) -> str:
 def footer(*, has_report: bool = False) -> str:
     report = '<p><a href="/report">The report of the tables</a></p>' if has_report else ""
     return (
-        f'<footer>{report}<p>Read-only. The collectors\' log is what is shown; <a href="/metrics">'
+        f'<footer>{report}<p>Read-only. This page shows the collectors\' log; <a href="/metrics">'
         "/metrics</a> has the newest values for Prometheus. Times are those of the readings, in "
         "your time zone.</p></footer>"
     )
@@ -247,7 +247,7 @@ def _itself(board: Board, own: list[Sensor]) -> str:
         "</dd></div>"
     )
     if board.hidden_sensors:
-        text = f"{board.hidden_sensors:,} of sensors beyond the bound of a board"
+        text = f"{board.hidden_sensors:,} of sensors beyond the limit for one board"
         rows.append(f"<div><dt>readings not shown</dt><dd>{text}</dd></div>")
     return (
         '<details class="itself"><summary>About the board</summary>'

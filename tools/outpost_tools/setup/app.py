@@ -57,7 +57,7 @@ def application(desk: Desk) -> Starlette:
 def _job(desk: Desk, request: Request) -> Response:
     found = desk.jobs.find(request.path_params["number"])
     if found is None:
-        return JSONResponse({"error": "that work is forgotten"}, 404)
+        return JSONResponse({"error": "this job is no longer listed"}, 404)
     asked = request.query_params.get("since", "0")
     since = int(asked) if asked.isdecimal() and len(asked) < 9 else 0
     is_running = found.is_running  # read before the lines, so that the last ones are not missed

@@ -26,7 +26,7 @@ from outpost_tools.setup.fields import AUTOMATIC, LISTS
 
 _NETWORK = ("wifi_ssid", "wifi_password")
 _MOST_ENTRIES = 64  # in a list; the firmware has limits of its own
-BAD = "what came is not what this page sends; load it again"
+BAD = "the request is not one that this page sends; reload the page"
 
 
 def settings(

@@ -87,7 +87,7 @@ def _refusal(request: Request, host: str) -> Response | None:
         return PlainTextResponse("JSON is needed\n", 415)
     length = request.headers.get("content-length", "")
     if not length.isdecimal():
-        return PlainTextResponse("its length is needed\n", 411)
+        return PlainTextResponse("Content-Length is required\n", 411)
     if len(length) > 9 or int(length) > MOST_BYTES:
         return PlainTextResponse(f"at most {MOST_BYTES} bytes\n", 413)
     return None

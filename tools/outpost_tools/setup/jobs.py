@@ -20,7 +20,7 @@ from outpost_tools.common.visible import visible
 
 WORKER = [sys.executable, "-m", "outpost_tools.setup.worker"]
 _ENDING_S = 30.0  # until the board's program runs again; a board answers within 10 s
-_STILL = "the board does not answer; what works on it goes on until it gives up, then reset it"
+_STILL = "the board does not answer; the work goes on until it times out; then reset the board"
 _MOST_LINES = 2000  # kept for each job
 _KEPT = 20  # finished jobs
 

@@ -30,8 +30,8 @@ from outpost_tools.device.progress import Progress, Show
 _BAR_EVERY_S = 0.2
 _OUT = sys.stdout  # still the original stream while mpremote's output is redirected
 _INTERRUPTED = (
-    "interrupted; the board's program was started again. What was on its way is not in use yet: "
-    "the same again goes on from there"
+    "interrupted; the board's program was started again. What was copied so far is not in use yet: "
+    "repeat the step, and it continues from there"
 )
 
 
