@@ -65,7 +65,7 @@ def test_the_collector_says_once_what_it_waits_for(tmp_path):
     assert waiting == [
         f"broker 127.0.0.1:{port}: nothing listens there: "
         f"start the broker ({mosquitto} -p {port}), or correct the address; trying again until it "
-        "is there, Ctrl-C ends"
+        "answers; Ctrl-C stops"
     ]
 
 

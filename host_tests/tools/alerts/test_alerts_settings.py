@@ -145,7 +145,7 @@ def test_a_file_with_a_webhook_that_others_read_is_warned_of(tmp_path, capsys):
 
 def test_a_missing_file_says_how_to_make_one(tmp_path, capsys):
     assert cli.main(["alerts", "test", str(tmp_path)]) == 2
-    assert "`outpost alerts example` prints one" in capsys.readouterr().err
+    assert "`outpost alerts example` prints an example" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["run", "FOLDER"], ["live", "--log", "L", "--alerts", "FILE"]])

@@ -305,7 +305,9 @@ def test_a_disk_that_gets_full_is_told_also_when_nothing_can_be_written(house, m
     monkeypatch.setattr("outpost_tools.common.files.replace_text", full)
     home.look()
     [(state, text)] = home.take()
-    assert state == "begin" and text.startswith("the disk has 150 MiB left; full, nothing is")
+    assert state == "begin" and text.startswith(
+        "the disk has 150 MiB left; when it is full, nothing is"
+    )
     home.free = 220 * MIB
     home.passes(300)
     assert home.take() == []

@@ -84,7 +84,7 @@ def test_a_second_one_in_the_same_folder_is_refused_and_a_wrong_one_says_what_to
     assert done.returncode == 2 and "another `outpost run`" in done.stderr
     for words, said in (
         (["--broker", "h:1", "--credentials", "x"], "one of them"),
-        (["--broker", "h:1", "--host", "x"], "our own broker"),
+        (["--broker", "h:1", "--host", "x"], "Outpost's own broker"),
         (["--host", "a b"], "--host 'a b'"),
         (["--listen", "0.0.0.0:80"], "--password-file"),
     ):

@@ -103,7 +103,7 @@ def test_what_is_typed_has_the_type_of_its_key_and_empty_means_the_default():
     ],
 )  # fmt: skip
 def test_what_no_page_sends_is_refused(posted):
-    with pytest.raises(ToolError, match="not what this page sends"):
+    with pytest.raises(ToolError, match="not one that this page sends"):
         form.settings(posted, KIND, Path(), {})
 
 
@@ -230,7 +230,7 @@ def test_a_port_that_cannot_be_used_says_why_and_what_to_do(made):
     made = desk.Desk(made.kinds, ["/dev/no-such-port"], made.files, None, made.jobs)
     found = {one["port"]: one["trouble"] for one in made.state()["ports"]}
     assert "no such port; `outpost devices` names" in found["/dev/no-such-port"]
-    assert "is the cable one for data?" in made.state()["none"]
+    assert "is it a data cable?" in made.state()["none"]
     with pytest.raises(desk.Faulty) as refused:
         made.start(posted(task="kind", port="/dev/no-such-port"))
     assert refused.value.faults == {"port": found["/dev/no-such-port"]}
