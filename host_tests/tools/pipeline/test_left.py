@@ -4,6 +4,7 @@
 import contextlib
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -200,6 +201,24 @@ def test_a_round_opens_a_file_once_however_many_windows_of_it_change(tmp_path):
     assert max(opened.files.values()) <= 2
     assert sum(opened.files.values()) == 12 + 2 * 12
     assert_windows_are_right(tmp_path)
+
+
+def test_a_round_opens_a_table_once_but_for_what_it_has_written(tmp_path, monkeypatch):
+    """Each opening reads the log since the last checkpoint."""
+    boards, opened, open_table = Boards(tmp_path), Counter(), delta.open_table
+    boards.put(("a", BEGIN), ("b", BEGIN))
+    boards.round()
+    boards.put(("a", BEGIN), ("b", BEGIN))
+
+    def counted(place, version=None):
+        opened[place.name] += 1
+        return open_table(place, version)
+
+    monkeypatch.setattr(delta, "open_table", counted)
+    assert gold.write(SPARK, tmp_path, WINDOW_S, progress=lambda text: None) == 0
+    parts = opened.pop("readings") - 1  # a part that recomputes windows opens it, too
+    assert 1 <= parts <= 2
+    assert opened == dict.fromkeys(GOLD, 1) | {"gaps": 1, "streams": 1, "windows": 2}
 
 
 def test_a_board_that_spreads_over_years_is_bounded_and_waits_for_itself(tmp_path):

@@ -68,26 +68,28 @@ def write(spark: SparkSession, tables_dir: Path, window_s: float, *, progress: P
 
 
 class _Plan(NamedTuple):
-    """What a round does. states: the buckets whose streams changed (None: all); waiting: windows
-    that earlier rounds left; only_windows: nothing is new; is_apart: a rebuild that counts once its
-    last step is done, with the list of `left`. Until then its tables say that they have read
-    nothing."""
+    """What a round does. query: the name under which tables note the version of silver that they
+    have read; state: the version of `streams`, for the last step. buckets: those whose streams
+    changed (None: all). waiting: windows that earlier rounds left. only_windows: nothing is new.
+    is_apart: a rebuild that counts once its last step is done, with the list of `left`. Until then
+    its tables say that they have read nothing."""
 
-    names: tuple[str, ...]
-    now: tuple[int, ...]
+    query: str
+    state: delta.Batch
     steps: list[changes.Step]
-    states: set[str | None] | None
+    buckets: set[str | None] | None
     waiting: pa.Table
     only_windows: bool
     is_apart: bool
 
-    def reached(self, step: changes.Step) -> list[delta.Batch]:
-        has_number = step.version >= 0 or self.is_apart
-        of_state = [delta.Batch(self.names[1], self.now[1])] if self.is_last(step) else []
-        return [delta.Batch(self.names[0], step.version)] * has_number + of_state
-
     def is_last(self, step: changes.Step) -> bool:
         return step is self.steps[-1]
+
+    def reached(self, step: changes.Step) -> list[delta.Batch]:
+        """What the tables note after this step."""
+        has_read = step.version >= 0 or self.is_apart
+        found = [delta.Batch(self.query, step.version)] if has_read else []
+        return [*found, self.state] if self.is_last(step) else found
 
 
 def _write(spark: SparkSession, opened: delta.Opened, window_s: float, progress: Progress) -> int:
@@ -98,42 +100,52 @@ def _write(spark: SparkSession, opened: delta.Opened, window_s: float, progress:
     progress("computing windows, gaps, latency, devices and boots")
     waiting = plan.waiting
     for step in plan.steps:
-        reached, is_last = plan.reached(step), plan.is_last(step)
         maker = Maker(opened.tables_dir, window_s, step, waiting=waiting)
-        visited = _visited(step, plan.states if is_last else set())
+        visited = _visited(step, plan.buckets if plan.is_last(step) else set())
         files = _made(spark, opened, maker, visited)
-        for name in ORDER:
-            is_due = name == "windows" and plan.only_windows
-            if is_due or plan.is_apart or not _has(opened, name, reached):
-                batches = [*reached]
-                if name == "windows":
-                    waiting = left.unpack(one["rows"] for one in _of(_LEFT, files)[0])
-                    if is_last or not plan.is_apart:
-                        batches += _list(opened, window_s, waiting)
-                new, gone = _of(name, files)
-                place = opened.tables_dir / name
-                delta.commit(place, new, *batches, gone=gone, of=opened[name])
-                opened.renew(name)
+        waiting = _commit_step(opened, plan, maker, files)
     return _told(left.read(opened, window_s), opened.tables_dir, progress)
+
+
+def _commit_step(opened: delta.Opened, plan: _Plan, maker: Maker, files: list[dict]) -> pa.Table:
+    """Commit files, rows of _RESULT, in each table that does not have the step yet. Returns the
+    windows that are left after it."""
+    step, waiting = maker.step, maker.waiting
+    reached = plan.reached(step)
+    for name in ORDER:
+        is_due = plan.is_apart or (name == "windows" and plan.only_windows)
+        if not is_due and _has(opened, name, reached):
+            continue
+        lists = []
+        if name == "windows":
+            waiting = left.unpack(one["rows"] for one in _of(_LEFT, files)[0])
+            if plan.is_last(step) or not plan.is_apart:
+                lists = _list(opened, maker.window_s, waiting)
+        new, gone = _of(name, files)
+        place = opened.tables_dir / name
+        delta.commit(place, new, *reached, *lists, gone=gone, of=opened[name])
+        opened.renew(name)
+    return waiting
 
 
 def _planned(opened: delta.Opened, window_s: float) -> _Plan | None:
     """None: nothing to do."""
-    names = tuple(f"{window_s:g} s of {name}" for name in ("readings", "streams"))
+    query, state = (f"{window_s:g} s of {name}" for name in ("readings", "streams"))
     now = tuple(opened[name].version() for name in ("readings", "streams"))
     before = left.read(opened, window_s)
-    since = -1 if before is None else opened.committed("totals", names[0])
-    ended, since_state = (opened.committed(ORDER[-1], name) for name in names)
+    since = -1 if before is None else opened.committed("totals", query)
+    ended, since_state = (opened.committed(ORDER[-1], name) for name in (query, state))
     was_killed = ended < since  # with `totals` written, and tables that follow from it not
     is_new = (since, since_state) != now or was_killed
     if before is not None and not is_new and not before.keys.num_rows:
         return None
     steps = changes.of_silver(opened["readings"], since)
-    states = None if was_killed else delta.changed(opened["streams"], since_state)
+    buckets = None if was_killed else delta.changed(opened["streams"], since_state)
     waiting = left.KEYS.empty_table() if before is None or steps[0].is_whole else before.keys
-    # One because the list was lost finds its version in every table.
+    # A rebuild because the list was lost finds its version in every table.
     is_apart = before is None or (steps[0].is_whole and len(steps) > 1)
-    return _Plan(names, now, steps, states, waiting, not is_new, is_apart)
+    new_state = delta.Batch(state, now[1])
+    return _Plan(query, new_state, steps, buckets, waiting, not is_new, is_apart)
 
 
 def _list(opened: delta.Opened, window_s: float, keys: pa.Table) -> list[delta.Batch]:

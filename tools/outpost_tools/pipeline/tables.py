@@ -43,7 +43,7 @@ _SCHEMAS = {
 # A batch gives each bucket's day with at least so many readings a file, and so many other days.
 _FEW_ROWS, _FEW_DAYS = 100, 32
 # How long replaced files stay for readers of an older version, and how long the history stays. To
-# open a table takes as long as the commits since the last checkpoint: of 49 commits, twice as long.
+# open a table takes longer with each commit since the last checkpoint; Delta's default is 100.
 _SETTINGS = {
     "checkpointInterval": "10",
     "deletedFileRetentionDuration": "interval 1 days",
@@ -63,7 +63,8 @@ def check_version(tables: Path) -> None:
     if any((tables / name).is_dir() for name in _OLD):
         raise ToolError(
             f"{tables}: tables of a version before Delta Lake; recreate them from the segments: "
-            f"mv {tables} {tables}.old; outpost pipeline run --tables {tables} --log LOG"
+            f"mv {tables} {tables}.old; outpost pipeline run --tables {tables} --log LOG (if "
+            f"segments were deleted, keep {tables}.old: only it has their readings)"
         )
 
 
