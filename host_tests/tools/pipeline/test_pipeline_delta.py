@@ -75,6 +75,25 @@ def test_files_count_from_the_commit_on_and_lie_by_day(silver):
     assert delta.committed(silver, "query") == 0 and delta.committed(silver, "another") == -1
 
 
+def test_the_note_about_the_newest_checkpoint_is_durable_as_well(silver, monkeypatch):
+    """It is replaced, so a search for new names does not find it."""
+    delta.create(silver, pa.schema([]), None, checkpointInterval="1")
+    synced, sync = [], delta.sync
+
+    def noted(paths):
+        paths = [*paths]
+        synced.append({path.name for path in paths if path.exists()})
+        sync(paths)
+
+    monkeypatch.setattr(delta, "sync", noted)
+    for number in range(3):
+        delta.commit(silver, tables.write_readings(silver.parent, readings(number)))
+        assert "_last_checkpoint" in synced[-1]
+    with delta.synced(silver):
+        delta.open_table(silver).optimize.compact()
+    assert "_last_checkpoint" in synced[-1]
+
+
 def test_a_table_of_an_older_version_gets_the_settings_that_it_lacks_once(tmp_path):
     place, schema = tmp_path / "table", pa.schema([("device", pa.string())])
     delta.create(place, schema, None, logRetentionDuration="interval 7 days")

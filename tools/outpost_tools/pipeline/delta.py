@@ -42,6 +42,7 @@ FILES = pa.schema(
     [("table", pa.string()), ("path", pa.string()), ("size", pa.int64())]
     + [("partition", pa.string()), ("stats", pa.string())]
 )
+_NEWEST_CHECKPOINT = "_last_checkpoint"  # the library replaces it, beside the new file of a commit
 _GROUP_ROWS = 1 << 16  # a reader that wants a few rows reads a few groups
 _LONGEST = 64  # the longest text in the statistics
 TRIES = 20  # of a rewrite beside a compaction: each failure takes one commit of another writer
@@ -241,7 +242,7 @@ def commit(
         actions, "append", table.schema(), by, commit_properties=properties
     )
     made_now = sorted({*os.listdir(log)} - before)
-    sync([*(log / name for name in made_now), log / "_last_checkpoint", log])
+    sync([*(log / name for name in made_now), log / _NEWEST_CHECKPOINT, log])
 
 
 @contextlib.contextmanager
@@ -249,7 +250,7 @@ def synced(place: Path) -> Iterator[None]:
     """Files and commits that the library makes by itself inside this block are durable after it."""
     before = set(place.rglob("*"))
     yield
-    made = set(place.rglob("*")) - before
+    made = {*place.rglob("*")} - before | {*place.rglob(_NEWEST_CHECKPOINT)}
     sync([*sorted(made), *sorted({path.parent for path in made})])
 
 
