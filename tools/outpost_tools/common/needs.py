@@ -28,6 +28,7 @@ EXTRAS = {
     "pipeline": ("pyspark", "pyarrow", "pandas", "numpy", "msgspec", "deltalake"),
     "report": ("pyarrow", "pandas", "numpy", "plotly", "deltalake"),
     "broker": ("amqtt",),
+    "store": ("obstore",),
     "apprise": ("apprise",),
 }
 _LEAST_FILES = 256  # Spark's JVM does not start with 128
