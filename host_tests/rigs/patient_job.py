@@ -3,21 +3,27 @@ tries again, as rounds.py does."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from outpost_tools.pipeline import job, plan, retries, tables
+from outpost_tools.pipeline.delta import open_table
+from outpost_tools.pipeline.engines import Engine
+from outpost_tools.store.at import at
 
-from pyspark.sql import SparkSession
 
-from outpost_tools.pipeline import consumed, job, retries
-
-
-def run(spark: SparkSession, log: Path, tables_dir: Path, **options: object) -> int:
-    """Returns the number of batches done in all tries."""
-    before = consumed.committed_batch(tables_dir)
+def run(engine: Engine, log: object, tables_dir: object, **options: object) -> int:
+    """Returns the number of rounds done in all tries."""
+    before = rounds(tables_dir)
     for left in reversed(range(retries.LATE_TRIES)):
         try:
-            job.run(spark, log, tables_dir, **options)
+            job.run(engine, log, tables_dir, **options)
             break
         except Exception as error:
             if not left or not retries.is_late_worker(error):
                 raise
-    return consumed.committed_batch(tables_dir) - before
+    return rounds(tables_dir) - before
+
+
+def rounds(tables_dir: object) -> int:
+    """How many rounds the tables have."""
+    if not tables.exists(tables_dir, "streams"):
+        return 0
+    return plan.number(open_table(at(tables_dir) / "streams"))

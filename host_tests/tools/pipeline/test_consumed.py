@@ -1,16 +1,15 @@
 # cpython-only: Arrow and Delta Lake
 """Which segments a run has not read and may not delete, without Spark."""
 
-import json
 import os
 
 import pytest
 
 from outpost_tools.common import segments
-from outpost_tools.common.errors import ToolError
 
 try:
-    from outpost_tools.pipeline import consumed, rounds, status, tables
+    from outpost_tools.pipeline import consumed, job, rounds, status, tables
+    from serial_engine import Serial
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -38,15 +37,7 @@ def seal(log, *numbers, collector="a"):
 
 
 def take_in(log, made):
-    """What a run does around Spark."""
-    consumed.register(log, made)
-    consumed.note_first(log, made)
-    through = {path.name: segments.segment_number(segments.sealed_segments(path)[-1])
-               for path in segments.collector_folders(log)}  # fmt: skip
-    for kind, text in (("offsets", f"v1\n{{}}\n{json.dumps(through)}"), ("commits", "v1\n{}")):
-        folder = made / consumed.CHECKPOINT / kind
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / str(len(list(folder.iterdir())))).write_text(text)
+    job.run(Serial(), log, made)
 
 
 def kept(log, collector="a"):
@@ -85,21 +76,3 @@ def test_what_was_pruned_and_new_collectors_are_no_trouble(log, made):
     seal(log, 0, 1)  # put back: they were read
     take_in(log, made)
     assert consumed.unread_lines(log, made) == []
-
-
-def test_a_collector_that_no_batch_has_taken_in_yet_begins_where_it_begins(log, made):
-    """The run was killed before its first batch."""
-    seal(log, 5)
-    consumed.note_first(log, made)
-    seal(log, 3, 4)
-    consumed.note_first(log, made)
-    assert consumed.unread_lines(log, made) == []
-
-
-def test_a_note_that_cannot_be_read_is_named(log, made):
-    seal(log, 5)
-    consumed.note_first(log, made)
-    (path,) = made.glob("_first*")
-    path.write_text("[")
-    with pytest.raises(ToolError, match=f"{path}: cannot be read; remove it"):
-        consumed.note_first(log, made)

@@ -1,12 +1,11 @@
 # cpython-only: Arrow and Delta Lake
-"""What a round of gold reads and leaves for later, without Spark: its tasks run here in turn."""
+"""What a round of gold reads and leaves for later: its tasks run here in turn."""
 
 import contextlib
 import os
 import shutil
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 try:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     import opened_files
     from outpost_tools.pipeline import (
@@ -32,6 +30,8 @@ try:
         upkeep,
         windows,
     )
+    from outpost_tools.store.at import at
+    from serial_engine import Serial
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -41,48 +41,6 @@ BEGIN = 1_763_683_200_000_000  # 2025-11-21
 HOUR, DAY = 3_600_000_000, 86_400_000_000
 WINDOW_S = 10.0
 GOLD = ("windows", "totals", "boots", "latency", "devices")
-
-
-class Frame:
-    """Of Spark's frames, what gold calls; Arrow tables in this process."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self.rows = rows
-
-    def mapInArrow(self, function, schema):
-        batches = function(iter(self.rows.to_batches()))
-        return Frame(pa.Table.from_batches(list(batches), self._schema(schema)))
-
-    def groupBy(self, name):
-        return SimpleNamespace(applyInArrow=lambda *rest: self._applied(name, *rest))
-
-    def _applied(self, name, function, schema):
-        parts = [self._schema(schema).empty_table()]
-        for key in self.rows[name].unique():
-            part = self.rows.filter(pc.equal(self.rows[name], key))
-            parts.append(function((key,), part).cast(self._schema(schema)))
-        return Frame(pa.concat_tables(parts))
-
-    @staticmethod
-    def _schema(schema):
-        return next(one for one in (packed.PACKED, gold._RESULT) if len(one) == len(schema))
-
-    def toArrow(self):
-        return self.rows
-
-
-def to_frame(items) -> Frame:
-    paths, buckets = zip(*items, strict=True)
-    return Frame(pa.table({"path": pa.array(paths), "bucket": pa.array(buckets, pa.int32())}))
-
-
-SPARK = SimpleNamespace(
-    conf=SimpleNamespace(get=lambda name: "2"),
-    sparkContext=SimpleNamespace(
-        defaultParallelism=2,
-        parallelize=lambda items, tasks: SimpleNamespace(toDF=lambda schema: to_frame(items)),
-    ),
-)
 
 
 class Boards:
@@ -123,8 +81,8 @@ class Boards:
 
     def round(self) -> int:
         """Returns how much is left."""
-        waiting = parked.file(self.place)
-        return waiting + gold.write(SPARK, self.place, WINDOW_S, progress=lambda text: None)
+        waiting = parked.file(at(self.place))
+        return waiting + gold.write(Serial(), self.place, WINDOW_S, progress=lambda text: None)
 
 
 def rows_of(place: Path, name: str) -> list[dict]:
@@ -215,7 +173,7 @@ def test_a_round_opens_a_table_once_but_for_what_it_has_written(tmp_path, monkey
         return open_table(place, version)
 
     monkeypatch.setattr(delta, "open_table", counted)
-    assert gold.write(SPARK, tmp_path, WINDOW_S, progress=lambda text: None) == 0
+    assert gold.write(Serial(), tmp_path, WINDOW_S, progress=lambda text: None) == 0
     parts = opened.pop("readings") - 1  # a part that recomputes windows opens it, too
     assert 1 <= parts <= 2
     assert opened == dict.fromkeys(GOLD, 1) | {"gaps": 1, "streams": 1, "windows": 2}
@@ -301,17 +259,9 @@ def test_a_clock_that_moves_readings_of_many_days_leaves_few_files(tmp_path):
     moved = moves.Moves(
         pa.Table.from_pylist([clock], schema=clocks.CHANGED), moves._LOST.empty_table()
     )
-    tasks = []
-
-    def parallelize(items, number):
-        tasks.append(number)
-        return SimpleNamespace(
-            map=lambda function: SimpleNamespace(collect=lambda: [function(one) for one in items])
-        )
-
-    spark = SimpleNamespace(sparkContext=SimpleNamespace(parallelize=parallelize))
-    made, gone = moves.rewritten(spark, tmp_path, delta.open_table(place), moved)
-    assert (tasks, len(gone), len(made)) == ([1], 120, tables._FEW_DAYS + 1)
+    engine = Serial()
+    made, gone = moves.rewritten(engine, at(tmp_path), delta.open_table(place), moved)
+    assert (engine.mapped, len(gone), len(made)) == ([1], 120, tables._FEW_DAYS + 1)
     delta.commit(place, made, gone=gone)
     times = tables.read_table(tmp_path, "readings", ["time"])["time"].cast(pa.int64())
     assert sorted(times.to_pylist()) == [BEGIN + HOUR + day * DAY for day in range(120)]

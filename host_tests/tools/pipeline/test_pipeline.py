@@ -17,6 +17,7 @@ from outpost_tools.common.errors import ToolError
 try:
     import patient_job
     from outpost_tools.pipeline import delta, job, session, tables
+    from outpost_tools.pipeline.spark import Spark
 
     java.environment()
 except (ImportError, ToolError) as problem:
@@ -83,7 +84,7 @@ INJECTED = [
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     started = session.start("local[2]", tmp_path_factory.mktemp("spark") / "spark.log")
-    yield started
+    yield Spark(started)
     started.stop()
 
 

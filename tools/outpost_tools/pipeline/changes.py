@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -17,20 +16,21 @@ _OWN = ("DELETE",)  # upkeep.py deletes from gold itself, and names a device tha
 
 @dataclass
 class Step:
-    """Files whose readings are all new; for each commit that moved readings, the files and the
-    boots that have got their first times in them; devices that changed in another way. `version`:
-    silver's version when this step completes it, else -1. is_whole: gold is rebuilt from it."""
+    """Files of silver whose readings are all new; for each commit that moved readings, the files
+    and the boots that have got their first times in them; devices that changed in another way.
+    `version`: silver's version when this step completes it, else -1. is_whole: gold is rebuilt from
+    it."""
 
     version: int = -1
-    fresh: list[Path] = field(default_factory=list)
-    placed: list[tuple[list[Path], pa.Table]] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+    placed: list[tuple[list[str], pa.Table]] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
     is_whole: bool = False
 
 
 def of_silver(silver: DeltaTable, since: int) -> list[Step]:
     """The steps from that version (-1: from nothing) to the table's."""
-    place, newest = delta.place_of(silver), silver.version()
+    newest = silver.version()
     commits = delta.commits(silver, since) if since >= 0 else None
     if commits is None or any(not _is_known(one) for one in commits):
         return _all(silver)
@@ -41,11 +41,11 @@ def of_silver(silver: DeltaTable, since: int) -> list[Step]:
             steps, rows = [*steps, Step()], 0
         rows += count
         steps[-1].version = one.version
-        _add(place, steps[-1], one)
+        _add(steps[-1], one)
     steps[-1].version = newest
     # A device that is recomputed is read from silver as it is after all steps.
     is_apart = len(steps) > 1 and any(step.again for step in steps)
-    return _all(silver) if is_apart or not _are_there(steps) else steps
+    return _all(silver) if is_apart or not _are_there(silver, steps) else steps
 
 
 def _is_known(one: delta.Commit) -> bool:
@@ -53,12 +53,12 @@ def _is_known(one: delta.Commit) -> bool:
     return not one.has_removed or NOTE in one.info or one.operation in _OWN
 
 
-def _add(place: Path, step: Step, one: delta.Commit) -> None:
+def _add(step: Step, one: delta.Commit) -> None:
     said = one.info.get(NOTE) or {}
     step.again = sorted({*step.again, *said.get("again", ())})
     if one.operation in _OWN:
         return
-    paths = {file["path"]: delta.path_in(place, file) for file in one.added}
+    paths = {file["path"]: delta.name_of(file) for file in one.added}
     rewritten = [paths.pop(path) for path in said.get("rewritten", ())]
     step.fresh += paths.values()
     boots = [dict(zip(clocks.BOOT, boot, strict=True)) for boot in said.get("placed", ())]
@@ -66,10 +66,12 @@ def _add(place: Path, step: Step, one: delta.Commit) -> None:
         step.placed.append((rewritten, pa.Table.from_pylist(boots, schema=clocks.BOOTS)))
 
 
-def _are_there(steps: list[Step]) -> bool:
+def _are_there(silver: DeltaTable, steps: list[Step]) -> bool:
     """Whether the files still exist: compaction removes, after a day, the files it replaced."""
-    moved = [path for step in steps for paths, _ in step.placed for path in paths]
-    return all(path.exists() for path in (*moved, *(one for step in steps for one in step.fresh)))
+    wanted = {one for step in steps for one in step.fresh}
+    wanted |= {one for step in steps for names, _ in step.placed for one in names}
+    place, now = delta.place_of(silver), {delta.name_of(one) for one in delta.files_of(silver)}
+    return all(place.exists(one) for one in wanted - now)
 
 
 def _all(table: DeltaTable) -> list[Step]:
@@ -79,6 +81,6 @@ def _all(table: DeltaTable) -> list[Step]:
         if rows and rows + file["rows"] > _MOST_ROWS:
             steps, rows = [*steps, Step()], 0
         rows += file["rows"]
-        steps[-1].fresh.append(delta.path_of(table, file))
+        steps[-1].fresh.append(delta.name_of(file))
     steps[-1].version = table.version()
     return steps

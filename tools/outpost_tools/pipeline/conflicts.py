@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -27,27 +26,26 @@ from outpost_tools.pipeline.displaced import ORIGIN
 from outpost_tools.pipeline.quarantine import CONFLICT
 
 TWIN_SIGNS = 3
-PathOf = Callable[[str, int], Path]
+BytesOf = Callable[[str, int], bytes]
 
 
-def refused(origins: pa.Table, path_of: PathOf, from_silver: pa.Table) -> pa.Table:
+def refused(origins: pa.Table, bytes_of: BytesOf, from_silver: pa.Table) -> pa.Table:
     """Rows of quarantine for the frames at these ORIGINs; their bytes are read from the log. For
     messages of silver the segment may be deleted; they are then rebuilt from their readings."""
-    rows = [*_rows(origins, path_of), *_displaced(from_silver, path_of)]
+    rows = [*_rows(origins, bytes_of), *_displaced(from_silver, bytes_of)]
     columns = zip(*rows, strict=True) if rows else [[] for _ in schemas.QUARANTINE]
     arrays = [
-        pa.array(column, field.type)
-        for column, field in zip(columns, schemas.QUARANTINE_TABLE, strict=True)
+        pa.array(column, field.type) for column, field in zip(columns, schemas.REFUSED, strict=True)
     ]
-    return pa.table(arrays, schema=schemas.QUARANTINE_TABLE)
+    return pa.table(arrays, schema=schemas.REFUSED)
 
 
-def _rows(origins: pa.Table, path_of: PathOf) -> Iterator[tuple]:
+def _rows(origins: pa.Table, bytes_of: BytesOf) -> Iterator[tuple]:
     by_segment = defaultdict(list)
     for collector, segment, offset in zip(*(origins[n].to_pylist() for n in ORIGIN), strict=True):
         by_segment[collector, segment].append(offset)
     for (collector, segment), offsets in sorted(by_segment.items()):
-        found = segments.Contents(path_of(collector, segment).read_bytes())
+        found = segments.Contents(bytes_of(collector, segment))
         for offset in offsets:
             frame = next(found.frames(offset))
             said = (frame.topic.decode("utf-8", "replace"), frame.payload, frame.retained)
@@ -55,13 +53,13 @@ def _rows(origins: pa.Table, path_of: PathOf) -> Iterator[tuple]:
             yield (CONFLICT, *said, frame.original_length, *origin)
 
 
-def _displaced(rows: pa.Table, path_of: PathOf) -> Iterator[tuple]:
+def _displaced(rows: pa.Table, bytes_of: BytesOf) -> Iterator[tuple]:
     messages = defaultdict(list)
     for row in rows.to_pylist():
         messages[row["collector"], row["segment"], row["offset"]].append(row)
     for origin, readings in sorted(messages.items()):
         try:
-            yield from _rows(pa.table([[one] for one in origin], names=ORIGIN), path_of)
+            yield from _rows(pa.table([[one] for one in origin], names=ORIGIN), bytes_of)
         except FileNotFoundError:
             payload, received = displaced.rebuilt(readings), readings[0]["received"]
             topic = f"outpost/{readings[0]['device']}/data"

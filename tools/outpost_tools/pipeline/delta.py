@@ -9,20 +9,18 @@ A commit that removes files (because their rows were moved or changed) is valid 
 a compaction for instance, has committed since the list was made: the library does not check that
 the files are still there. Otherwise the commit is repeated on the new version (rewrite()).
 
-A commit, and before it the files that it names, are synced to the disk: a power cut leaves neither
-a commit without its files nor a table that lacks what another table already relies on.
+A commit, and before it the files that it names, are durable: a power cut leaves neither a commit
+without its files nor a table that lacks what another table already relies on.
 
-Knows neither Spark nor what is in the tables.
+A table is a folder of a Store; where one is expected, its path or URL will do. Files are named by
+their path below it. Knows neither Spark nor what is in the tables.
 """
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import errno
 import json
 import math
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -36,13 +34,17 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from outpost_tools.store.at import at
+from outpost_tools.store.base import Store
+
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the folder of a null, by Hive's convention
 # What a task returns for each file that it wrote; `table`: the name of the table.
 FILES = pa.schema(
     [("table", pa.string()), ("path", pa.string()), ("size", pa.int64())]
     + [("partition", pa.string()), ("stats", pa.string())]
 )
-_NEWEST_CHECKPOINT = "_last_checkpoint"  # the library replaces it, beside the new file of a commit
+_LOG = "_delta_log"
+NEWEST_CHECKPOINT = "_last_checkpoint"  # the library replaces it, beside the new file of a commit
 _GROUP_ROWS = 1 << 16  # a reader that wants a few rows reads a few groups
 _LONGEST = 64  # the longest text in the statistics
 TRIES = 20  # of a rewrite beside a compaction: each failure takes one commit of another writer
@@ -55,54 +57,73 @@ class Batch(NamedTuple):
     number: int
 
 
-def exists(place: Path) -> bool:
-    return DeltaTable.is_deltatable(str(place))
+Place = Store | Path | str
 
 
-def create(place: Path, schema: pa.Schema, partition_by: str | None, **settings: str) -> None:
+def exists(place: Place) -> bool:
+    store = at(place)
+    return DeltaTable.is_deltatable(store.uri, storage_options=store.options)
+
+
+def create(place: Place, schema: pa.Schema, partition_by: str | None, **settings: str) -> None:
     """Create the table; if it exists, add the columns and settings that it lacks. settings:
     Delta's, without `delta.`."""
+    store = at(place)
     names = {f"delta.{name}": value for name, value in settings.items()}
-    if exists(place):
-        _widen(place, schema, names)
+    if exists(store):
+        _widen(store, schema, names)
         return
-    partitions = [partition_by] if partition_by else None
-    DeltaTable.create(
-        str(place), schema, mode="ignore", partition_by=partitions, configuration=names
-    )
-    log = place / "_delta_log"
-    sync([*log.iterdir(), log, place, place.parent])
+    with store.settled():
+        DeltaTable.create(
+            store.uri,
+            schema,
+            mode="ignore",
+            partition_by=[partition_by] if partition_by else None,
+            configuration=names,
+            storage_options=store.options,
+        )
 
 
-def _widen(place: Path, schema: pa.Schema, settings: dict[str, str]) -> None:
+def _widen(store: Store, schema: pa.Schema, settings: dict[str, str]) -> None:
     """For a table that an older version made. In its rows a new column is null."""
-    table = open_table(place)
+    table = open_table(store)
     known = {field.name for field in table.schema().fields}
     missing = [field for field in Schema.from_arrow(schema).fields if field.name not in known]
     if missing:
         table.alter.add_columns(missing)
     lacking = settings.items() - table.metadata().configuration.items()
     if lacking:
-        with synced(place / "_delta_log"):
-            table.alter.set_table_properties(dict(lacking))
+        set_properties(table, dict(lacking))
 
 
-def open_table(place: Path, version: int | None = None) -> DeltaTable:
+def set_properties(table: DeltaTable, properties: dict[str, str]) -> None:
+    """Also names that Delta does not know."""
+    with (place_of(table) / _LOG).settled(always=NEWEST_CHECKPOINT):
+        table.alter.set_table_properties(properties, raise_if_not_exists=False)
+
+
+def open_table(place: Place, version: int | None = None) -> DeltaTable:
     """version None: the newest."""
-    return DeltaTable(str(place), version=version)
+    store = at(place)
+    return DeltaTable(store.uri, version=version, storage_options=store.options)
 
 
-def committed(place: Path, query: str) -> int:
+def committed(place: Place, query: str) -> int:
     """The number of the last batch of that query in the table; -1 before the first."""
-    found = open_table(place).transaction_version(query) if exists(place) else None
+    return reached(open_table(place), query) if exists(place) else -1
+
+
+def reached(table: DeltaTable, query: str) -> int:
+    """As committed(), of that version of a table."""
+    found = table.transaction_version(query)
     return -1 if found is None else found
 
 
 class Opened:
     """The tables of a folder, each opened once: to read a table's log is what opening costs."""
 
-    def __init__(self, tables_dir: Path) -> None:
-        self.tables_dir = tables_dir
+    def __init__(self, tables_dir: Place) -> None:
+        self.tables_dir = at(tables_dir)
         self._tables: dict[str, DeltaTable] = {}
 
     def __getitem__(self, name: str) -> DeltaTable:
@@ -113,52 +134,62 @@ class Opened:
 
     def committed(self, name: str, query: str) -> int:
         """As committed(), of that table."""
-        found = self[name].transaction_version(query)
-        return -1 if found is None else found
+        return reached(self[name], query)
 
     def renew(self, name: str) -> None:
         """After a commit."""
         self._tables.pop(name, None)
 
 
-def version_before(place: Path, batch: Batch) -> int | None:
-    """The version that this batch was committed on top of; None where the table does not have the
-    batch, or its log no longer shows it."""
-    if committed(place, batch.query) < batch.number:
-        return None
-    for version in range(open_table(place).version(), 0, -1):
+def version_before(table: DeltaTable, batches: Iterable[Batch]) -> int:
+    """The version on top of which these batches were committed, of a table that has them; the
+    table's own where its log no longer shows that."""
+    store, wanted = place_of(table), {*batches}
+    for version in range(table.version(), 0, -1):
         try:
-            actions = _actions(place, version)
+            actions = _actions(store, version)
         except FileNotFoundError:
-            return None
+            break
         known = [one["txn"] for one in actions if "txn" in one]
-        if any((one["appId"], one["version"]) == batch for one in known):
+        if any((one["appId"], one["version"]) in wanted for one in known):
             return version - 1
-    return None
+    return table.version()
 
 
-def _actions(place: Path, version: int) -> list[dict]:
+def _actions(store: Store, version: int) -> list[dict]:
     """Raises FileNotFoundError."""
-    text = (place / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8")
+    text = (store / _LOG).get(f"{version:020}.json").decode()
     return [json.loads(line) for line in text.splitlines()]
 
 
 # --- Files, written by tasks ---
 
 
-def write(place: Path, rows: pa.Table, partition: str | None = None, by: str = "") -> dict:
+def write(
+    place: Place,
+    rows: pa.Table,
+    partition: str | None = None,
+    by: str = "",
+    **options: Any,
+) -> dict:
     """Write a new file of these rows; returns a row of FILES. `partition`: the value of column
-    `by`."""
-    folder = place / f"{by}={NO_VALUE if partition is None else partition}" if by else place
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"part-{uuid.uuid4().hex}.zstd.parquet"
+    `by`. options: of Parquet."""
+    store = at(place)
+    folder = f"{by}={NO_VALUE if partition is None else partition}/" if by else ""
+    name = f"{folder}part-{uuid.uuid4().hex}.zstd.parquet"
     found: list[pq.FileMetaData] = []
-    pq.write_table(
-        rows, path, compression="zstd", row_group_size=_GROUP_ROWS, metadata_collector=found
-    )
-    name = quote(str(path.relative_to(place)), safe="/=")
-    size, stats = path.stat().st_size, statistics(found[0])
-    return {"table": place.name, "path": name, "size": size, "partition": partition, "stats": stats}
+    sink = pa.BufferOutputStream()
+    options = {"compression": "zstd", "row_group_size": _GROUP_ROWS} | options
+    pq.write_table(rows, sink, metadata_collector=found, **options)
+    data = sink.getvalue()
+    store.write(name, data)
+    return {
+        "table": store.name,
+        "path": quote(name, safe="/="),
+        "size": data.size,
+        "partition": partition,
+        "stats": statistics(found[0]),
+    }
 
 
 def statistics(metadata: pq.FileMetaData) -> str:
@@ -214,7 +245,7 @@ def _in_json(value: Any, *, up: bool) -> Any:
 
 
 def commit(
-    place: Path,
+    place: Place,
     files: Iterable[dict],
     *batches: Batch,
     gone: Iterable[dict] = (),
@@ -223,7 +254,7 @@ def commit(
 ) -> None:
     """From this commit on the table has `files`, and no longer `gone` (of version `of`). note: goes
     into the table's history. Raises CommitFailedError when `of` is no longer the newest version."""
-    table, files = of or open_table(place), list(files)
+    store, table, files = at(place), of or open_table(place), list(files)
     by = table.metadata().partition_columns
     now_ms = int(time.time() * 1000)
     actions: list[Any] = [_added(one, by, now_ms) for one in files]
@@ -235,40 +266,11 @@ def commit(
         app_transactions=known or None,
         max_commit_retries=0 if of is not None else None,
     )
-    log, made = place / "_delta_log", [path_in(place, one) for one in files]
-    sync([*made, *{path.parent for path in made}, place])
-    before = set(os.listdir(log))
-    table.create_write_transaction(
-        actions, "append", table.schema(), by, commit_properties=properties
-    )
-    made_now = sorted({*os.listdir(log)} - before)
-    sync([*(log / name for name in made_now), log / _NEWEST_CHECKPOINT, log])
-
-
-@contextlib.contextmanager
-def synced(place: Path) -> Iterator[None]:
-    """Files and commits that the library makes by itself inside this block are durable after it."""
-    before = set(place.rglob("*"))
-    yield
-    made = {*place.rglob("*")} - before | {*place.rglob(_NEWEST_CHECKPOINT)}
-    sync([*sorted(made), *sorted({path.parent for path in made})])
-
-
-def sync(paths: Iterable[Path]) -> None:
-    """Make files, and the names in folders, durable. Files that are gone are skipped, and so are
-    folders whose filesystem cannot sync them. Raises OSError."""
-    for path in paths:
-        try:
-            handle = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            continue
-        try:
-            os.fsync(handle)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-                raise
-        finally:
-            os.close(handle)
+    store.sync(map(name_of, files))
+    with (store / _LOG).settled(always=NEWEST_CHECKPOINT):
+        table.create_write_transaction(
+            actions, "append", table.schema(), by, commit_properties=properties
+        )
 
 
 def _added(one: dict, by: list[str], now_ms: int) -> AddAction:
@@ -279,23 +281,24 @@ def _partition(one: dict, by: list[str]) -> dict[str, str | None]:
     return dict.fromkeys(by, one["partition"])
 
 
+Change = Callable[[DeltaTable], tuple[list[dict], list[dict]]]
+
+
 def rewrite(
-    place: Path,
-    change: Callable[[DeltaTable], tuple[list[dict], list[dict]]],
-    files: list[dict] | None = None,
-    batch: Batch | None = None,
+    place: Place,
+    change: Change,
+    batches: Iterable[Batch] = (),
     note: Callable[[list[dict]], dict[str, Any]] | None = None,
 ) -> None:
-    """Commit `files` together with what `change` makes of the newest version: (new files, files
-    that they replace). Retries when another writer has committed meanwhile. note: about those new
-    files."""
+    """Commit what `change` makes of the newest version: (new files, files that they replace).
+    Retries when another writer has committed meanwhile. note: about those new files, if any are
+    replaced."""
     for left in reversed(range(TRIES)):
         table = open_table(place)
         made, gone = change(table)
         try:
             said = note(made) if note and gone else None
-            batches = [batch] if batch else []
-            commit(place, [*(files or []), *made], *batches, gone=gone, of=table, note=said)
+            commit(place, made, *batches, gone=gone, of=table, note=said)
             return
         except CommitFailedError:
             if not left:
@@ -316,10 +319,15 @@ def files_of(table: DeltaTable, condition: str | None = None, *, ends_of: str = 
     files = [same | one for one in pa.table(columns).to_pylist()]
     if condition is None:
         return files
-    # The library percent-encodes the folder's name: a space is %20.
     uris = table.file_uris(file_pruning_predicate=condition)
-    wanted = {Path(unquote(one.removeprefix("file://"))) for one in uris}
-    return [one for one in files if path_of(table, one) in wanted]
+    wanted = {_below(table, one) for one in uris}
+    return [one for one in files if name_of(one) in wanted]
+
+
+def _below(table: DeltaTable, uri: str) -> str:
+    """The name of a file, from its URI, which the library may have percent-encoded."""
+    root = place_of(table).uri
+    return unquote(uri).removeprefix("file://").removeprefix(root).lstrip("/")
 
 
 class Commit(NamedTuple):
@@ -349,7 +357,7 @@ def commits(table: DeltaTable, since: int) -> list[Commit] | None:
     return [one for one in found if one.partitions]
 
 
-def _commit_of(place: Path, number: int, actions: list[dict]) -> Commit:
+def _commit_of(place: Store, number: int, actions: list[dict]) -> Commit:
     info = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
     added, removed = (
         [one[kind] for one in actions if kind in one and one[kind]["dataChange"]]
@@ -375,17 +383,13 @@ def changed(table: DeltaTable, since: int) -> set[str | None] | None:
     return None if found is None else {value for one in found for value in one.partitions}
 
 
-def path_of(table: DeltaTable, one: dict) -> Path:
-    return path_in(place_of(table), one)
+def name_of(one: dict) -> str:
+    """The file of a row of FILES, below its table."""
+    return unquote(one["path"])
 
 
-def path_in(place: Path, one: dict) -> Path:
-    """The path of a row of FILES."""
-    return place / unquote(one["path"])
-
-
-def place_of(table: DeltaTable) -> Path:
-    return Path(unquote(table.table_uri.removeprefix("file://")))
+def place_of(table: DeltaTable) -> Store:
+    return at(unquote(table.table_uri.removeprefix("file://")).rstrip("/"))
 
 
 def time_text(value: datetime.datetime) -> str:

@@ -11,7 +11,6 @@ from their file in the commit that brings the other (moves.py). Files only, no S
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +20,9 @@ from outpost_tools.pipeline import delta, schemas, tables
 ORIGIN = schemas.ORIGIN
 
 
-def stored(place: Path, wanted: set[tuple[str, str, int]], version: int | None = None) -> pa.Table:
+def stored(
+    place: delta.Place, wanted: set[tuple[str, str, int]], version: int | None = None
+) -> pa.Table:
     """The rows of these messages (device, stream, number) in silver, the table in `place`, in that
     version of it (None: the newest; also used where a vacuum has deleted the version's files)."""
     if not wanted:

@@ -1,179 +1,133 @@
 """The contents of each message in 8 bytes: a repeat with the same contents is a duplicate, one with
 other contents is a conflict (conflicts.py). contents.py computes them.
 
-On disk, `fingerprints/FIRST-LAST.u64` is a sorted array for some batches. A new one is merged with
-those before it while they are at most twice its size. So a lookup reads a few pages of a few files,
-depending on the number of repeats, and the state of the streams stays as small as it was. Rejected:
-a column of silver; a replay of an old outbox would have to find it in the files of its days.
+The table `fingerprints` has those of all messages, by bucket of devices, each of its files sorted.
+A task that adds to a bucket merges files that are small beside what it adds into its own, so there
+are few, and each fingerprint is written a few times in its life. A lookup reads those groups of
+rows whose statistics say that they may hold what is wanted: its cost depends on the number of
+repeats. Rejected: a column of silver; a replay of an old outbox would have to find it in the files
+of its days.
 
-The files can be recreated from silver and quarantine, and are when they are missing: tables of an
-older version have none.
+The table can be recreated from silver and quarantine, and is when it lacks what the others have:
+tables of an older version have none.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from outpost_tools.pipeline import delta, exact, quarantine, schemas, tables
+from outpost_tools.pipeline import delta, exact, packed, quarantine, schemas, tables
 from outpost_tools.pipeline.contents import TYPE as _TYPE
 from outpost_tools.pipeline.contents import keys, of_contents, of_messages, of_rows
+from outpost_tools.store.base import Store
 
-FOLDER = "fingerprints"
+TABLE = "fingerprints"
 _NONE = np.zeros(0, _TYPE)
-_MERGED_MOST = 1 << 27  # 1 GiB: larger ones are not merged
-_SLICE = 1 << 20
+_COLUMN = schemas.FINGERPRINT.names[0]
+_GROUP_ROWS = 1 << 14  # what a lookup reads: 128 KiB
+_LARGER = 4  # a file is merged while it has at most so many times what is added
+_MERGED_MOST = 1 << 23  # rows: larger files are not merged
 
 
 class Known:
-    """The fingerprints of earlier batches."""
+    """The fingerprints of earlier batches, in memory and in files of that folder."""
 
-    def __init__(self, arrays: Iterable[np.ndarray] = ()) -> None:
-        self._arrays = [array for array in arrays if len(array)]
-
-    @classmethod
-    def of_files(cls, paths: Iterable[Path]) -> Known:
-        return cls(map(_mapped, paths))
+    def __init__(
+        self,
+        arrays: Iterable[np.ndarray] = (),
+        place: Store | None = None,
+        files: Iterable[str] = (),
+    ) -> None:
+        self._arrays = [np.sort(_signed(array)) for array in arrays if len(array)]
+        self._place, self._files = place, list(files)
 
     def contains(self, wanted: np.ndarray) -> np.ndarray:
         """Which of `wanted` are there."""
         found = np.zeros(len(wanted), dtype=bool)
-        for array in self._arrays:
-            at = np.searchsorted(array, wanted)
-            found |= array[np.minimum(at, len(array) - 1)] == wanted
+        if len(wanted):
+            signed = _signed(wanted)
+            for array in (*self._arrays, *self._near(np.sort(signed))):
+                at = np.searchsorted(array, signed)
+                found |= array[np.minimum(at, len(array) - 1)] == signed
         return found
 
-
-# --- Files ---
-
-
-def begin(tables_dir: Path, batch: int) -> Path:
-    """The folder that the batch's tasks write into; what earlier attempts left is removed."""
-    place = tables_dir / FOLDER
-    place.mkdir(parents=True, exist_ok=True)
-    for old in place.glob(".batch=*"):
-        shutil.rmtree(old)
-    folder = place / f".batch={batch}-{uuid.uuid4().hex}"
-    folder.mkdir()
-    return folder
+    def _near(self, wanted: np.ndarray) -> Iterator[np.ndarray]:
+        """Of each file, the groups of rows that may hold one of these."""
+        for name in self._files:
+            with pq.ParquetFile(self._place.arrow(name)) as file:
+                groups = [one for one in range(file.num_row_groups) if _may_hold(file, one, wanted)]
+                if groups:
+                    yield file.read_row_groups(groups, [_COLUMN])[_COLUMN].to_numpy()
 
 
-def write(folder: Path, number: int, values: np.ndarray) -> None:
-    """Part `number`, by a task. A repeated task writes the same."""
-    _write(folder / f"part-{number:05d}.u64", [values])
+def _may_hold(file: pq.ParquetFile, group: int, wanted: np.ndarray) -> bool:
+    ends = file.metadata.row_group(group).column(0).statistics
+    return bool(np.searchsorted(wanted, ends.min) < np.searchsorted(wanted, ends.max, "right"))
 
 
-def finish(tables_dir: Path, batch: int, folder: Path) -> None:
-    """Make the attempt's parts the batch's file."""
-    parts = [np.fromfile(path, _TYPE) for path in sorted(folder.glob("part-*.u64"))]
-    _write(tables_dir / FOLDER / _name(batch, batch), [np.sort(np.concatenate([_NONE, *parts]))])
-    shutil.rmtree(folder)
+def _signed(values: np.ndarray) -> np.ndarray:
+    """As the table has them: Delta has no unsigned type. Sorted by that."""
+    return np.ascontiguousarray(values, _TYPE).view(np.int64)
 
 
-def before(tables_dir: Path, batch: int) -> list[Path]:
-    """The files of all batches before `batch`, merged where that is due, or recreated from the
-    tables."""
-    files = _cover(tables_dir / FOLDER, batch)
-    if files is None:
-        path = tables_dir / FOLDER / _name(0, batch - 1)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, [np.sort(_of_tables(tables_dir, batch))])
-        files = [path]
-    return _merged(files)
+# --- Files, written by tasks ---
 
 
-def _name(first: int, last: int) -> str:
-    return f"{first}-{last}.u64"
-
-
-def _span(path: Path) -> tuple[int, int]:
-    first, last = path.stem.split("-")
-    return int(first), int(last)
-
-
-def _cover(folder: Path, batch: int) -> list[Path] | None:
-    """The files that hold 0..batch - 1; removes those that others contain. None when some are
-    missing."""
-    found, following = [], 0
-    for path in sorted(folder.glob("[0-9]*.u64"), key=lambda one: (_span(one)[0], -_span(one)[1])):
-        first, last = _span(path)
-        if last >= batch:
-            continue  # from an attempt that was killed
-        if last < following:
-            path.unlink()
-        elif first == following:
-            found.append(path)
-            following = last + 1
-    return found if following == batch else None
-
-
-def _merged(files: list[Path]) -> list[Path]:
-    """Merges the newest ones into one file, as long as the one before is not much larger."""
-    files = list(files)
-    while len(files) > 1:
-        sizes = [path.stat().st_size for path in files[-2:]]
-        if sizes[0] > 2 * sizes[1] or sum(sizes) > _MERGED_MOST * _TYPE.itemsize:
+def added(place: Store, files: list[dict], bucket: int, new: np.ndarray) -> tuple[list, list]:
+    """(new files, files that they replace) of the bucket, of which `files` are all (rows of
+    FILES, with `rows`), with these fingerprints more."""
+    if not len(new):
+        return [], []
+    count, gone = len(new), []
+    for one in sorted(files, key=lambda file: file["rows"]):
+        if one["rows"] > _LARGER * count or count + one["rows"] > _MERGED_MOST:
             break
-        pair = files[-2:]
-        path = pair[0].with_name(_name(_span(pair[0])[0], _span(pair[1])[1]))
-        _write(path, _slices([_mapped(one) for one in pair]))
-        for one in pair:
-            one.unlink()
-        files[-2:] = [path]
-    return files
+        gone.append(one)
+        count += one["rows"]
+    old = [pq.read_table(place.arrow(delta.name_of(one)), partitioning=None) for one in gone]
+    parts = [_signed(new), *(rows[_COLUMN].to_numpy() for rows in old)]
+    return [_written(place, bucket, np.sort(np.concatenate(parts)))], gone
 
 
-def _slices(arrays: list[np.ndarray]) -> Iterator[np.ndarray]:
-    """The arrays merged into one, piece by piece."""
-    count = 1 + sum(map(len, arrays)) // _SLICE
-    limits = np.array([(place << 64) // count for place in range(1, count)], _TYPE)
-    cuts = [[0, *np.searchsorted(array, limits).tolist(), len(array)] for array in arrays]
-    for place in range(count):
-        pieces = [
-            array[cut[place] : cut[place + 1]] for array, cut in zip(arrays, cuts, strict=True)
-        ]
-        yield np.sort(np.concatenate(pieces), kind="stable")
-
-
-def _mapped(path: Path) -> np.ndarray:
-    return np.memmap(path, _TYPE, "r") if path.stat().st_size else _NONE
-
-
-def _write(path: Path, pieces: Iterable[np.ndarray]) -> None:
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    with temporary.open("wb") as file:
-        for piece in pieces:
-            file.write(np.ascontiguousarray(piece, _TYPE).data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+def _written(place: Store, bucket: int, values: np.ndarray) -> dict:
+    rows = pa.table([values], schema=schemas.FINGERPRINT)
+    # There is nothing to compress in them.
+    options = {"compression": "none", "use_dictionary": False, "row_group_size": _GROUP_ROWS}
+    return delta.write(place, rows, str(bucket), "bucket", **options)
 
 
 # --- From the tables ---
 
 
-def _of_tables(tables_dir: Path, batch: int) -> np.ndarray:
-    """All messages in batches before `batch`: those of silver, and the conflicts in quarantine."""
-    parts = [_of_part(rows) for rows in _stored(tables_dir, "readings")]
-    streams, messages, contents = (
-        np.concatenate([_NONE, *column]) for column in zip(*parts, strict=True)
-    )
+def of_tables(opened: delta.Opened) -> list[dict]:
+    """Write those of all messages, of silver and of the conflicts in quarantine: new files."""
+    place, found = opened.tables_dir / TABLE, []
+    for bucket, values in enumerate(_by_bucket(opened)):
+        if len(values):
+            found.append(_written(place, bucket, np.sort(_signed(values))))
+    return found
+
+
+def _by_bucket(opened: delta.Opened) -> list[np.ndarray]:
+    parts = [_of_part(rows) for rows in _stored(opened, "readings")]
+    streams, messages, contents, buckets = (np.concatenate(c) for c in zip(*parts, strict=True))
     order = np.argsort(messages, kind="stable")  # a message's readings may lie in several files
     begins = np.flatnonzero(_changes(messages[order]))
     sums = np.add.reduceat(contents[order], begins) if len(begins) else _NONE
     silver = of_contents(sums, streams[order][begins], messages[order][begins])
-    return np.concatenate([silver, *map(_of_conflicts, _stored(tables_dir, "quarantine"))])
+    refused = [_of_conflicts(rows) for rows in _stored(opened, "quarantine")]
+    values = np.concatenate([silver, *(one for one, _ in refused)])
+    at = np.concatenate([buckets[order][begins], *(one for _, one in refused)])
+    return [values[at == bucket] for bucket in range(packed.BUCKETS)]
 
 
-def _of_part(rows: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return (*keys(rows), of_rows(rows))
+def _of_part(rows: pa.Table) -> tuple[np.ndarray, ...]:
+    return (*keys(rows), of_rows(rows), packed.buckets_of(rows))
 
 
 def _changes(values: np.ndarray) -> np.ndarray:
@@ -182,19 +136,19 @@ def _changes(values: np.ndarray) -> np.ndarray:
     return changed
 
 
-def _of_conflicts(rows: pa.Table) -> np.ndarray:
-    found = []
+def _of_conflicts(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    found, at = [_NONE], [np.zeros(0, np.int64)]
     for row in rows.filter(pc.equal(rows["reason"], quarantine.CONFLICT)).to_pylist():
-        frame = quarantine.frame(row)
-        batches = exact.arrow_batches(iter(exact.frame_rows(frame, "", 0)))
-        found.append(pa.Table.from_batches(batches).filter(pc.field("reason").is_null()))
-    return np.concatenate([_NONE, *(of_messages(one, np.zeros(1, int)) for one in found)])
+        batches = exact.arrow_batches(iter(exact.frame_rows(quarantine.frame(row), "", 0)))
+        one = pa.Table.from_batches(batches).filter(pc.field("reason").is_null())
+        found.append(of_messages(one, np.zeros(1, int)))
+        at.append(packed.buckets_of(one)[:1])
+    return np.concatenate(found), np.concatenate(at)
 
 
-def _stored(tables_dir: Path, name: str) -> Iterator[pa.Table]:
+def _stored(opened: delta.Opened, name: str) -> Iterator[pa.Table]:
     """The table's files, after an empty one."""
     schema = {"readings": schemas.READING, "quarantine": schemas.QUARANTINE_TABLE}[name]
     yield schema.empty_table()
-    table = delta.open_table(tables_dir / name)
-    for one in delta.files_of(table):
-        yield tables.read_files([delta.path_of(table, one)], schema)
+    for one in delta.files_of(opened[name]):
+        yield tables.read_files(opened.tables_dir / name, [delta.name_of(one)], schema)

@@ -1,7 +1,7 @@
 """Gold: answers to what people ask about the readings. A round costs what its new data costs.
 
 What silver has got since the last time gold was made follows from its log: files of new readings,
-and files in which readings have moved. Spark brings the new readings of a bucket of devices
+and files in which readings have moved. The engine brings the new readings of a bucket of devices
 together, as it does for silver (packed.py), and an Arrow function recomputes the bucket's tables
 where they change:
 
@@ -23,13 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError
-from pyspark.sql import SparkSession
 
 from outpost_tools.pipeline import (
     changes,
@@ -46,21 +44,24 @@ from outpost_tools.pipeline import (
     window_files,
     windows,
 )
+from outpost_tools.pipeline.engines import Engine
+from outpost_tools.store.base import Store
 
 ORDER = ("windows", "totals", "boots", "latency", "gaps", "devices")
 _NEEDED = list(dict.fromkeys([*windows.NEEDED, *totals.NEEDED]))
 _READ = pa.schema([schemas.READING.field(name) for name in _NEEDED])
+_GROUP = "group "  # an item that is no file
 _LEFT = ".left"  # the name under which a task returns the windows that it leaves, in `rows`
 _RESULT = pa.schema([*delta.FILES, ("gone", pa.bool_()), ("rows", pa.binary())])
 Progress = Callable[[str], None]
 
 
-def write(spark: SparkSession, tables_dir: Path, window_s: float, *, progress: Progress) -> int:
+def write(engine: Engine, tables_dir: delta.Place, window_s: float, *, progress: Progress) -> int:
     """Compute gold from silver and state as they are now, for this length of window. Returns the
     number of windows that are left for the next call."""
     for tries in reversed(range(delta.TRIES)):
         try:
-            return _write(spark, delta.Opened(tables_dir), window_s, progress)
+            return _write(engine, delta.Opened(tables_dir), window_s, progress)
         except CommitFailedError:  # a compaction committed meanwhile
             if not tries:
                 raise
@@ -92,7 +93,7 @@ class _Plan(NamedTuple):
         return [*found, self.state] if self.is_last(step) else found
 
 
-def _write(spark: SparkSession, opened: delta.Opened, window_s: float, progress: Progress) -> int:
+def _write(engine: Engine, opened: delta.Opened, window_s: float, progress: Progress) -> int:
     plan = _planned(opened, window_s)
     if plan is None:
         progress("no new segments; tables unchanged")
@@ -102,7 +103,7 @@ def _write(spark: SparkSession, opened: delta.Opened, window_s: float, progress:
     for step in plan.steps:
         maker = Maker(opened.tables_dir, window_s, step, waiting=waiting)
         visited = _visited(step, plan.buckets if plan.is_last(step) else set())
-        files = _made(spark, opened, maker, visited)
+        files = _made(engine, opened, maker, visited)
         waiting = _commit_step(opened, plan, maker, files)
     return _told(left.read(opened, window_s), opened.tables_dir, progress)
 
@@ -156,7 +157,7 @@ def _list(opened: delta.Opened, window_s: float, keys: pa.Table) -> list[delta.B
     return [left.write(opened, window_s, keys)]
 
 
-def _told(now: left.Left | None, tables_dir: Path, progress: Progress) -> int:
+def _told(now: left.Left | None, tables_dir: Store, progress: Progress) -> int:
     if now is None:
         return 0
     left.prune(tables_dir, now.number)
@@ -189,25 +190,15 @@ def _of(name: str, files: list[dict]) -> tuple[list[dict], list[dict]]:
     return [one for one in mine if not one["gone"]], [one for one in mine if one["gone"]]
 
 
-def _made(spark: SparkSession, opened: delta.Opened, maker: Maker, visited: set[int]) -> list[dict]:
+def _made(engine: Engine, opened: delta.Opened, maker: Maker, visited: set[int]) -> list[dict]:
     """Compute the step's buckets in tasks. Returns rows of _RESULT."""
     maker.visited = visited
     visited = visited | maker.of_left
-    maker.groups = packed.groups(int(spark.conf.get("spark.sql.shuffle.partitions")))
+    maker.groups = packed.groups(engine.tasks)
     maker.know(opened)
-    items = [(str(path), -1) for path in maker.step.fresh]
-    items += [("", group) for group in {one % maker.groups for one in visited}]
-    if not items:
-        return []
-    # A task costs a worker 0.1 CPU s, whatever it reads.
-    tasks = min(len(items), spark.sparkContext.defaultParallelism)
-    paths = spark.sparkContext.parallelize(items, tasks)
-    rows = paths.toDF("path string, bucket int")
-    rows = rows.mapInArrow(maker.packed, schemas.spark(packed.PACKED))
-    found = rows.groupBy("bucket").applyInArrow(
-        lambda key, part: maker.revised(key[0].as_py(), part), schemas.spark(_RESULT)
-    )
-    return found.toArrow().to_pylist()
+    items = list(maker.step.fresh)
+    items += [f"{_GROUP}{group}" for group in {one % maker.groups for one in visited}]
+    return engine.grouped(items, maker.packed, maker.revised, _RESULT) if items else []
 
 
 @dataclass
@@ -216,7 +207,7 @@ class Maker:
     waiting: the windows that earlier rounds have left; most_files: of readings to open; `files`:
     those that each table has for each bucket; visited: buckets to look at in any case."""
 
-    tables_dir: Path
+    tables_dir: Store
     window_s: float
     step: changes.Step
     waiting: pa.Table = field(default_factory=left.KEYS.empty_table)
@@ -225,13 +216,14 @@ class Maker:
     visited: set[int] = field(default_factory=set)
     groups: int = 1
 
-    def packed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The readings of these files by group; an empty table for groups to look at anyway."""
-        for batch in batches:
-            for one in batch.to_pylist():
-                rows = tables.read_files([Path(one["path"])] if one["path"] else [], _READ)
-                parts = packed.split(rows, self.groups) if one["path"] else [(one["bucket"], rows)]
-                yield packed.of_parts((number, False, part) for number, part in parts)
+    def packed(self, item: str) -> Iterator[pa.RecordBatch]:
+        """The readings of a file by group; no rows of a group to look at anyway."""
+        if item.startswith(_GROUP):
+            parts = [(int(item.removeprefix(_GROUP)), _READ.empty_table())]
+        else:
+            rows = tables.read_files(self.tables_dir / "readings", [item], _READ)
+            parts = packed.split(rows, self.groups)
+        yield packed.of_parts((number, False, part) for number, part in parts)
 
     @property
     def of_left(self) -> set[int]:
@@ -265,11 +257,12 @@ class Maker:
     def _placed(self, buckets: set[int]) -> pa.Table:
         """Readings of silver that have got their first time."""
         found = [_READ.empty_table()]
-        for paths, boots in self.step.placed:
-            names = {one for one in boots["device"].to_pylist() if packed.bucket(one) in buckets}
-            if names:
-                rows = tables.read_files(paths, _READ).filter(pc.field("placed"))
-                mine = boots.filter(pc.field("device").isin(sorted(names)))
+        for names, boots in self.step.placed:
+            devices = {one for one in boots["device"].to_pylist() if packed.bucket(one) in buckets}
+            if devices:
+                rows = tables.read_files(self.tables_dir / "readings", names, _READ)
+                rows = rows.filter(pc.field("placed"))
+                mine = boots.filter(pc.field("device").isin(sorted(devices)))
                 found.append(rows.filter(clocks.is_of(rows, mine)))
         return pa.concat_tables(found)
 
@@ -321,9 +314,7 @@ class Maker:
         return found
 
     def _read(self, name: str, files: list[dict], schema: pa.Schema) -> pa.Table:
-        return tables.read_files(
-            [delta.path_in(self.tables_dir / name, one) for one in files], schema
-        )
+        return tables.read_files(self.tables_dir / name, map(delta.name_of, files), schema)
 
     def _replaced(self, name: str, buckets: set[int], rows: pa.Table) -> list[dict]:
         """Replaces everything that the table has for the buckets."""

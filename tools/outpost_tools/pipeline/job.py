@@ -1,49 +1,57 @@
-"""The run: new segments into silver and quarantine batch by batch, then gold. Reading and writing
-only.
+"""One run: round by round, new segments into quarantine and silver; then gold.
 
-Every step may be repeated after a kill. Spark's offset log fixes a batch before it runs. Its tasks
-write files, and then three commits make them count: quarantine, silver, and the state last. A table
-that already has the batch skips its commit (delta.py). So a batch is complete when the state has
-it. A repeated batch finds the state of the batch before it, and marks the same messages as new.
-It reads silver only where messages conflict, or readings move; and silver changes in one commit, so
-a repeated batch finds it unchanged, or has nothing left to do there. The checkpoint lies among the
-tables because batch numbers belong to it: they must be moved or deleted together.
+A round reads top to bottom: plan, read, mark, commit. plan.py says why it may be repeated after a
+kill, and why two drivers may do it at once. The tasks write files that nobody sees yet; then the
+commits of quarantine, silver, fingerprints and, last, of the state make them count.
+
+A repeated round finds the state of the round before it, and marks the same messages as new. It
+reads silver only where messages conflict, or readings move, in the version before the round; and
+silver changes in one commit, so a repeated round has nothing left to do there, or all.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
+import pyarrow as pa
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common import labels
+from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import (
-    checkpoint,
     consumed,
+    decode,
     delta,
-    fingerprints,
     gold,
     moves,
     packed,
     parked,
+    plan,
     quarantine,
     tables,
+    takeover,
     transforms,
 )
-from outpost_tools.pipeline.consumed import CHECKPOINT
-from outpost_tools.pipeline.session import SetupError
-from outpost_tools.pipeline.source import DEFAULT_BATCH_BYTES, available
+from outpost_tools.pipeline.engines import Engine
+from outpost_tools.pipeline.logs import Log, Segment
+from outpost_tools.store import probe
+from outpost_tools.store.at import at
+from outpost_tools.store.base import Store
 
+# about 800,000 small messages: bounds the memory of one round
+DEFAULT_BATCH_BYTES = 128 << 20
+_BUNDLE_BYTES = 8 << 20  # of segments, for one task
+_OVERTAKEN_MOST = 100  # in a row
 Progress = Callable[[str], None]
 
 
 def run(
-    spark: SparkSession,
-    log: Path,
-    tables_dir: Path,
+    engine: Engine,
+    log: delta.Place,
+    tables_dir: delta.Place,
     *,
     window_s: float = 10.0,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
@@ -51,144 +59,204 @@ def run(
     is_all: bool = False,
     progress: Progress = lambda text: None,
 ) -> int:
-    """Process all segments that are sealed now; returns the number of batches that ran. `versions`:
-    message versions that count as understood; messages of others go to quarantine. is_all: also do
-    what a round leaves for later ones. Raises SetupError, and what Spark raises: retries.py decides
+    """Process all segments that are sealed now; returns the number of rounds. `versions`: message
+    versions that count as understood; messages of others go to quarantine. is_all: also do what is
+    left for later. Raises ToolError, OSError, and what the engine raises: retries.py decides
     whether that is transient."""
-    check_directories(log, tables_dir)
-    _prepare(log, tables_dir)
-    done = []
-    options = {"path": log, "replay": tables_dir / tables.REPLAY, "maxBytesPerBatch": batch_bytes}
-    options |= {"versions": " ".join(map(str, versions)), "buckets": _groups(spark)}
-    frames = (
-        spark.readStream.format("outpost")
-        .options(**{name: str(value) for name, value in options.items()})
-        .load()
+    place, segments = at(tables_dir), Log.at(log)
+    check_places(segments, place)
+    prepare(segments, place)
+    ends = {name: found[-1].number for name, found in segments.all_sealed().items()}
+    done = overtaken = 0
+    while overtaken < _OVERTAKEN_MOST:
+        opened = delta.Opened(place)
+        this = plan.next_round(opened, segments, lambda one: _is_within(one, ends), batch_bytes)
+        if this is None:
+            break
+        try:
+            files = take(engine, opened, segments, this, versions)
+        except plan.Overtaken:
+            overtaken += 1
+            continue
+        done, overtaken = done + 1, 0
+        progress(_line(this, files))
+    _refine(engine, place, window_s, progress, is_all)
+    return done
+
+
+def _is_within(one: Segment, ends: dict[str, int]) -> bool:
+    return one.number <= ends.get(one.collector, -1)
+
+
+def check_places(log: Log, tables_dir: Store) -> None:
+    """Raises ToolError when there is nothing to read, or the places cannot be used."""
+    if not log.store.is_there():
+        raise ToolError(
+            f"{log.store}: no such directory; give the collector's log directory as --log"
+        )
+    if not any(log.sealed(name) for name in log.collectors()):
+        raise ToolError(
+            f"{log.store}: no sealed segment in any <collector>/ below it; has the collector run?"
+        )
+    tables.check_version(tables_dir)
+
+
+def prepare(log: Log, tables_dir: Store) -> None:
+    probe.check(tables_dir)
+    tables.create(tables_dir)
+    takeover.take_over(tables_dir)
+    consumed.register(log, tables_dir)
+
+
+# --- A round ---
+
+
+def take(
+    engine: Engine, opened: delta.Opened, log: Log, this: plan.Plan, versions: tuple[int, ...]
+) -> list[dict]:
+    """Do a round. Returns its files as rows of delta.FILES. Raises Overtaken."""
+    before = _before(opened, log, this)
+    reader = Reader(before, versions, packed.groups(engine.tasks))
+    marker = transforms.Marker(before)
+    rows = engine.grouped(list(_bundles(this)), reader, marker, moves.RESULT)
+    files, moved = moves.of_result(rows)
+    _commit(engine, opened, this, files, moved)
+    return files
+
+
+def _before(opened: delta.Opened, log: Log, this: plan.Plan) -> transforms.Sources:
+    """What the round's tasks read, as it was at its start. Raises Overtaken."""
+    if this.is_in(opened["streams"]):
+        raise plan.Overtaken("another driver has done this round")
+    versions = {}
+    for name in ("quarantine", "readings", "fingerprints"):
+        table = opened[name]
+        is_done = this.is_in(table)
+        versions[name] = delta.version_before(table, this.transactions) if is_done else None
+    prints = opened["fingerprints"]
+    if versions["fingerprints"] is not None:
+        prints = delta.open_table(delta.place_of(prints), versions["fingerprints"])
+    silver, refused = (
+        opened[name].version() if versions[name] is None else versions[name]
+        for name in ("readings", "quarantine")
+    )
+    gone = tables.deleted_before(opened["readings"])
+    states = (_by_bucket(opened["streams"]), _by_bucket(prints))
+    return transforms.Sources(log, opened.tables_dir, *states, silver, refused, gone)
+
+
+def _by_bucket(table: DeltaTable) -> dict[int, list[dict]]:
+    found: dict[int, list[dict]] = {}
+    for one in delta.files_of(table):
+        found.setdefault(int(one["partition"]), []).append(one)
+    return found
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Decodes segments: rows of packed.PACKED. buckets: into how many groups."""
+
+    sources: transforms.Sources
+    versions: tuple[int, ...]
+    buckets: int
+
+    def __call__(self, bundle: str) -> Iterator[pa.RecordBatch]:
+        for collector, number in json.loads(bundle):
+            data = self.sources.bytes_of(collector, number)
+            batches = decode.segment_batches(data, collector, number, self.versions)
+            yield from packed.pack(batches, self.buckets)
+
+
+def _bundles(this: plan.Plan) -> Iterator[str]:
+    """The round's segments, bundled so that many small ones make few tasks."""
+    names, size = [(plan.REPLAY, number) for number in this.replays], 0
+    for one in this.segments:
+        if size >= _BUNDLE_BYTES:
+            yield json.dumps(names)
+            names, size = [], 0
+        names.append((one.collector, one.number))
+        size += one.size
+    if names:
+        yield json.dumps(names)
+
+
+def _commit(
+    engine: Engine, opened: delta.Opened, this: plan.Plan, files: list[dict], moved: moves.Moves
+) -> None:
+    """Commit what the round's tasks wrote, in each table that does not have the round yet."""
+    place, streams = opened.tables_dir, opened["streams"]
+
+    def refused(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+        has_gone = moved.freed.num_rows or this.replays
+        return quarantine.without(table, moved.freed, this.replays) if has_gone else ([], [])
+
+    def changed(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+        return moves.rewritten(engine, place, table, moved) if moved else ([], [])
+
+    def merged(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+        return [], [one for one in files if one["gone"]]
+
+    def replaced(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+        if delta.commits(table, streams.version()) != []:
+            raise plan.Overtaken("somebody has deleted a device")
+        mine = {one["partition"] for one in _of("streams", files)}
+        return [], [one for one in delta.files_of(table) if one["partition"] in mine]
+
+    changes = (refused, changed, merged, replaced)
+    for name, change in zip(tables.SILVER_TABLES, changes, strict=True):
+        _commit_in(place / name, this, change, _of(name, files), moved)
+
+
+def _of(name: str, files: Iterable[dict]) -> list[dict]:
+    return [one for one in files if one["table"] == name and not one["gone"]]
+
+
+def _commit_in(
+    place: Store, this: plan.Plan, change: delta.Change, files: list[dict], moved: moves.Moves
+) -> None:
+    """`files` and what `change` makes of the table, unless it has the round. Raises Overtaken."""
+    for left in reversed(range(delta.TRIES)):
+        table = delta.open_table(place)
+        if this.is_in(table):
+            return
+        made, gone = change(table)
+        note = moved.note(made) if gone and moved else None
+        try:
+            new = [*files, *made]
+            delta.commit(place, new, *this.transactions, gone=gone, of=table, note=note)
+            return
+        except CommitFailedError:  # a compaction, or another driver
+            if not left:
+                raise
+
+
+def _line(this: plan.Plan, files: list[dict]) -> str:
+    rows = {name: 0 for name in tables.SILVER_TABLES}
+    for one in files:
+        rows[one["table"]] += 0 if one["gone"] else json.loads(one["stats"])["numRecords"]
+    return (
+        f"round {this.number}: {rows['readings']} new readings, {rows['quarantine']} frames to "
+        f"quarantine, of {rows['streams']} streams"
     )
 
-    def take(batch: DataFrame, number: int) -> None:
-        files = write_batch(spark, log, tables_dir, batch, number)
-        done.append(number)
-        progress(_batch_line(number, files))
 
-    writer = frames.writeStream.foreachBatch(take).option(
-        "checkpointLocation", str(tables_dir / CHECKPOINT)
-    )
-    writer = writer.trigger(availableNow=True)
-    writer.start().awaitTermination()
-    consumed.prune_replay(tables_dir)
-    _refine(spark, tables_dir, window_s, progress, is_all)
-    return len(done)
+# --- What follows the rounds ---
 
 
 def _refine(
-    spark: SparkSession, tables_dir: Path, window_s: float, progress: Progress, is_all: bool
+    engine: Engine, tables_dir: Store, window_s: float, progress: Progress, is_all: bool
 ) -> None:
-    """What follows the batches: a round's part of it, or all."""
+    """A call's part of it, or all."""
     while _file_some(tables_dir, progress) and is_all:
         pass
-    while gold.write(spark, tables_dir, window_s, progress=progress) and is_all:
+    while gold.write(engine, tables_dir, window_s, progress=progress) and is_all:
         pass
 
 
-def _file_some(tables_dir: Path, progress: Progress) -> int:
+def _file_some(tables_dir: Store, progress: Progress) -> int:
     if left := parked.file(tables_dir):
         progress(
             f"{left:,} readings, of days with few, are without a file of their day until a later "
             f"round: a round files those of {parked.MOST_DAYS} days"
         )
     return left
-
-
-def _prepare(log: Path, tables_dir: Path) -> None:
-    tables.create(tables_dir)
-    checkpoint.repair(tables_dir)
-    quarantine.finish_replay(tables_dir)
-    consumed.register(log, tables_dir)
-    consumed.note_first(log, tables_dir)
-
-
-def check_directories(log: Path, tables_dir: Path) -> None:
-    """Raises SetupError when there is nothing to read, or the tables lack their checkpoint."""
-    if not log.is_dir():
-        raise SetupError(f"{log}: no such directory; give the collector's log directory as --log")
-    if not available(log):
-        raise SetupError(
-            f"{log}: no sealed segment in any <collector>/ below it; has the collector run?"
-        )
-    tables.check_version(tables_dir)
-    if tables.version(tables_dir, "streams") > 0 and not any(
-        (tables_dir / CHECKPOINT / "offsets").glob("[0-9]*")
-    ):
-        raise SetupError(
-            f"{tables_dir}: tables without their {CHECKPOINT}; remove the whole directory and run "
-            "again"
-        )
-
-
-def write_batch(
-    spark: SparkSession, log: Path, tables_dir: Path, batch: DataFrame, number: int
-) -> list[dict]:
-    """One micro-batch, idempotent in `number`. Returns its files as rows of delta.FILES."""
-    this = delta.Batch(consumed.query(tables_dir), number)
-    if delta.committed(tables_dir / "streams", this.query) >= number:
-        return []  # only Spark's own note about it was lost
-    known = tuple(fingerprints.before(tables_dir, number))
-    streams = delta.open_table(tables_dir / "streams")
-    silver, refused = (
-        delta.version_before(tables_dir / name, this) for name in ("readings", "quarantine")
-    )
-    gone = tables.deleted_before(tables_dir)
-    states = transforms.Sources(log, tables_dir, _by_bucket(streams), known, silver, refused, gone)
-    checkpoint.keep(tables_dir, number)
-    said = fingerprints.begin(tables_dir, number)
-    files, moved = moves.of_result(transforms.mark(batch, said, states).toArrow())
-    fingerprints.finish(tables_dir, number, said)
-    _commit(spark, tables_dir, this, files, moved)
-    return files
-
-
-def _by_bucket(streams: DeltaTable) -> dict[int, list[Path]]:
-    found: dict[int, list[Path]] = {}
-    for one in delta.files_of(streams):
-        found.setdefault(int(one["partition"]), []).append(delta.path_of(streams, one))
-    return found
-
-
-def _commit(
-    spark: SparkSession, tables_dir: Path, this: delta.Batch, files: list[dict], moved: moves.Moves
-) -> None:
-    """Commit what the batch's tasks wrote, in each table that does not have the batch yet."""
-
-    def of(name: str) -> list[dict]:
-        return [one for one in files if one["table"] == name]
-
-    def changed(table: DeltaTable) -> tuple[list[dict], list[dict]]:
-        return moves.rewritten(spark, tables_dir, table, moved) if moved else ([], [])
-
-    def replaced(table: DeltaTable) -> tuple[list[dict], list[dict]]:
-        mine = {one["partition"] for one in of("streams")}
-        return [], [one for one in delta.files_of(table) if one["partition"] in mine]
-
-    def left(table: DeltaTable) -> tuple[list[dict], list[dict]]:
-        return quarantine.without(table, moved.freed) if moved.freed.num_rows else ([], [])
-
-    changes = {"quarantine": left, "readings": changed, "streams": replaced}
-    for name in tables.SILVER_TABLES:
-        change, place = changes[name], tables_dir / name
-        if delta.committed(place, this.query) < this.number:
-            delta.rewrite(place, change, of(name), this, moved.note)
-
-
-def _groups(spark: SparkSession) -> int:
-    return packed.groups(int(spark.conf.get("spark.sql.shuffle.partitions")))
-
-
-def _batch_line(number: int, files: list[dict]) -> str:
-    rows = {name: 0 for name in ("readings", "quarantine", "streams")}
-    for one in files:
-        rows[one["table"]] += json.loads(one["stats"])["numRecords"]
-    return (
-        f"batch {number}: {rows['readings']} new readings, {rows['quarantine']} frames to "
-        f"quarantine, of {rows['streams']} streams"
-    )

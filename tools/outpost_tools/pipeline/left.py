@@ -4,19 +4,20 @@ Until its turn comes, such a window stays as it was before the readings that it 
 recomputed from all readings that silver has, so it does not matter how many more came meanwhile.
 
 A file `left/N.parquet` lists them. N is an app transaction of the commit of `windows` that left
-them, so both count from the same moment.
+them, so both count from the same moment. A list that another driver, or a killed one, has made
+keeps its number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from outpost_tools.pipeline import delta, gold_schemas, windows
+from outpost_tools.store.base import Store
 
 FOLDER = "left"
 KEYS = pa.schema([gold_schemas.WINDOWS.field(name) for name in windows.KEY])
@@ -39,7 +40,7 @@ def read(opened: delta.Opened, window_s: float) -> Left | None:
     if number < 0:
         return Left(number, KEYS.empty_table())
     try:
-        return Left(number, pq.read_table(_path(opened.tables_dir, number), schema=KEYS))
+        return Left(number, _read(opened.tables_dir / FOLDER, number))
     except FileNotFoundError:
         return None
 
@@ -48,18 +49,23 @@ def write(opened: delta.Opened, window_s: float, keys: pa.Table) -> delta.Batch:
     """Returns what the commit of `windows` must bring, so that the list counts."""
     query = _query(window_s)
     number = opened.committed("windows", query) + 1
-    path = _path(opened.tables_dir, number)
-    path.parent.mkdir(exist_ok=True)
-    pq.write_table(keys, path)
-    delta.sync([path, path.parent, opened.tables_dir])
+    sink = pa.BufferOutputStream()
+    pq.write_table(keys, sink)
+    data = sink.getvalue().to_pybytes()
+    while not (opened.tables_dir / FOLDER).create(_name(number), data):
+        number += 1
     return delta.Batch(query, number)
 
 
-def prune(tables_dir: Path, number: int) -> None:
-    """Delete the lists other than that one."""
-    for path in (tables_dir / FOLDER).glob("*.parquet"):
-        if path != _path(tables_dir, number):
-            path.unlink()
+def _read(place: Store, number: int) -> pa.Table:
+    """Raises FileNotFoundError."""
+    return pq.read_table(pa.BufferReader(place.get(_name(number))), schema=KEYS)
+
+
+def prune(tables_dir: Store, number: int) -> None:
+    """Delete the lists before that one."""
+    place = tables_dir / FOLDER
+    place.delete(one.name for one in place.entries(before=_name(number)))
 
 
 def pack(keys: pa.Table) -> bytes:
@@ -75,5 +81,5 @@ def unpack(parts: Iterable[bytes]) -> pa.Table:
     return pa.concat_tables([KEYS.empty_table(), *found])
 
 
-def _path(tables_dir: Path, number: int) -> Path:
-    return tables_dir / FOLDER / f"{number:020}.parquet"
+def _name(number: int) -> str:
+    return f"{number:020}.parquet"

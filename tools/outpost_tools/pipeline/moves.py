@@ -7,27 +7,29 @@ brings the batch's new readings: the files that hold such rows are replaced by f
 rows are right, so every reader sees a correct table.
 
 Few files hold such rows: by the files' statistics, those with readings without their own time.
-Spark's tasks rewrite them, a task many small ones together, so that a board whose readings lie in
-many files leaves few.
+Tasks rewrite them, a task many small ones together, so that a board whose readings lie in many
+files leaves few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from outpost_tools.pipeline import changes, clocks, delta, displaced, schemas, tables
+from outpost_tools.pipeline.engines import Engine
+from outpost_tools.store.base import Store
 
-# What a task of a batch returns to the driver: its files, and under these names what moves.
+# What a task of a batch returns to the driver: its files, those that they replace (gone), and under
+# these names what moves.
 _CLOCKS, _DISPLACED, _FREED = ".clocks", ".displaced", ".freed"
-RESULT = pa.schema([*delta.FILES, ("rows", pa.binary())])
+RESULT = pa.schema([*delta.FILES, ("gone", pa.bool_()), ("rows", pa.binary())])
 _TASK_ROWS, _TASK_FILES = 200_000, 500  # at most, unless one file has more
 _LOST = pa.schema([schemas.READING.field(name) for name in ("device", *displaced.ORIGIN)])
 
@@ -97,9 +99,8 @@ def result(
     return pa.Table.from_pylist(rows, schema=RESULT)
 
 
-def of_result(rows: pa.Table) -> tuple[list[dict], Moves]:
+def of_result(found: list[dict]) -> tuple[list[dict], Moves]:
     """(the files, what moves) of rows of RESULT."""
-    found = rows.to_pylist()
     schemas_of = {_CLOCKS: clocks.CHANGED, _DISPLACED: _LOST, _FREED: schemas.ORIGINS}
     parts = {name: [schema.empty_table()] for name, schema in schemas_of.items()}
     for one in found:
@@ -116,18 +117,20 @@ def _bytes(rows: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+def gone(file: dict) -> dict:
+    """A row of RESULT: a file that is replaced."""
+    return {name: file.get(name) for name in delta.FILES.names} | {"gone": True}
+
+
 def rewritten(
-    spark: SparkSession, tables_dir: Path, silver: DeltaTable, moves: Moves
+    engine: Engine, tables_dir: Store, silver: DeltaTable, moves: Moves
 ) -> tuple[list[dict], list[dict]]:
     """(new files, files that they replace) for that version of silver; none if nothing moves."""
     files = delta.files_of(silver, moves.condition)
     if not files:
         return [], []
-    parts = list(_parts(files))
-    done = spark.sparkContext.parallelize(parts, len(parts)).map(
-        lambda part: _rewritten(tables_dir, part, moves)
-    )
-    made, gone = zip(*done.collect(), strict=True)
+    done = engine.map(partial(_rewritten, tables_dir, moves), list(_parts(files)))
+    made, gone = zip(*done, strict=True)
     return [one for new in made for one in new], [one for old in gone for one in old]
 
 
@@ -143,11 +146,11 @@ def _parts(files: list[dict]) -> Iterator[list[dict]]:
     yield part
 
 
-def _rewritten(tables_dir: Path, files: list[dict], moves: Moves) -> tuple[list[dict], list[dict]]:
+def _rewritten(tables_dir: Store, moves: Moves, files: list[dict]) -> tuple[list[dict], list[dict]]:
     """(new files, those that they replace); a file stays when all its rows do."""
     changed, gone = [], []
     for one in files:
-        rows = tables.read_files([delta.path_in(tables_dir / "readings", one)], schemas.READING)
+        rows = tables.read_files(tables_dir / "readings", [delta.name_of(one)], schemas.READING)
         after = moves.made(rows)
         if not after.equals(rows):
             changed.append(after)

@@ -70,11 +70,16 @@ def of_parts(parts: Iterable[tuple[int, bool, pa.Table]]) -> pa.RecordBatch:
 
 def split(rows: pa.Table, buckets: int) -> Iterator[tuple[int, pa.Table]]:
     """(bucket, its rows) for each bucket that has rows."""
-    names = rows["device"].combine_chunks().dictionary_encode()
-    of_name = np.array([bucket(one, buckets) for one in names.dictionary.to_pylist()], np.int64)
-    of_row = of_name[names.indices.to_numpy()]
+    of_row = buckets_of(rows, buckets)
     for number in np.unique(of_row).tolist():
         yield number, rows.take(np.flatnonzero(of_row == number))
+
+
+def buckets_of(rows: pa.Table, buckets: int = BUCKETS) -> np.ndarray:
+    """The bucket of each row."""
+    names = rows["device"].combine_chunks().dictionary_encode()
+    of_name = np.array([bucket(one, buckets) for one in names.dictionary.to_pylist()], np.int64)
+    return of_name[names.indices.to_numpy()]
 
 
 def bucket(device: str, buckets: int = BUCKETS) -> int:
@@ -105,7 +110,7 @@ def unpack_rows(packed: pa.Table) -> pa.Table:
 
 def unpack(packed: pa.Table) -> tuple[pa.Table, pa.Table]:
     """(readings, refused frames) of rows of PACKED."""
-    parts = {False: [schemas.READING.empty_table()], True: [schemas.QUARANTINE_TABLE.empty_table()]}
+    parts = {False: [schemas.READING.empty_table()], True: [schemas.REFUSED.empty_table()]}
     for refused, rows in zip(packed["refused"].to_pylist(), packed["rows"], strict=True):
         parts[refused].append(_table(rows))
     return pa.concat_tables(parts[False]), pa.concat_tables(parts[True])

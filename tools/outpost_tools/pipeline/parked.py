@@ -12,7 +12,6 @@ Files and Delta's log only, no Spark.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from outpost_tools.pipeline import changes, delta, schemas, tables
+from outpost_tools.store.base import Store
 
 MOST_DAYS = 32
 _MOST_ROWS = 500_000  # read at once
@@ -32,7 +32,7 @@ def files(silver: DeltaTable) -> list[dict]:
     return [one for one in found if one["partition"] is None and one.get("first") is not None]
 
 
-def file(tables_dir: Path) -> int:
+def file(tables_dir: Store) -> int:
     """File the readings of some days, in one commit; returns how many readings still wait."""
     place = tables_dir / "readings"
     if not files(delta.open_table(place)):
@@ -90,7 +90,7 @@ def _filed(silver: DeltaTable, waiting: list[dict]) -> tuple[list[dict], list[di
 
 
 def _read(silver: DeltaTable, some: list[dict]) -> pa.Table:
-    return tables.read_files([delta.path_of(silver, one) for one in some], schemas.READING)
+    return tables.read_files(delta.place_of(silver), map(delta.name_of, some), schemas.READING)
 
 
 def _fullest(days: pa.ChunkedArray) -> pa.Array:

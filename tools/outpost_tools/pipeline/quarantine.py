@@ -1,55 +1,52 @@
 """Takes frames out of quarantine after a fix, exactly once into silver.
 
-Replay picks the refused frames that can be read now, or whose arrival has been disproved since
-(common/arrival.py), and writes them into a sealed segment that belongs to the tables; the next run
-reads it like a collector's (source.REPLAY). Silver stays exact because the same rules apply to
-these frames as to any other. Then the frames leave the quarantine table; a list `segment-N.json`
-names them. The next start, of a replay or of a run, repairs what a kill in between left: the list
-exists already, under a temporary name, and an app transaction of the table shows the last list
-whose frames have left it.
+Replay marks the refused frames that can be read now, or whose arrival has been disproved since
+(common/arrival.py), with the number of its call, in one commit. The next round reads the marked
+frames as a segment of a collector named REPLAY, whose number is the call's, and its commit of
+quarantine removes them. Silver stays exact because the same rules apply to these frames as to any
+other.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
-import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common import arrival, labels, message, segments
-from outpost_tools.pipeline import delta, displaced, exact, schemas, tables
+from outpost_tools.common.errors import ToolError
+from outpost_tools.pipeline import delta, displaced, exact, plan, schemas, tables
 from outpost_tools.pipeline.exact import DAMAGE
+from outpost_tools.store.at import at
 
 CONFLICT = "conflict: another message has its number"  # a reason
 
 
-def reasons(tables_dir: Path) -> Counter[str]:
-    """How many frames are in quarantine, by reason."""
+def reasons(tables_dir: delta.Place) -> Counter[str]:
+    """How many frames are in quarantine, by reason, without those on their way to silver."""
     if not tables.exists(tables_dir, "quarantine"):
         return Counter()
-    return Counter(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
+    rows = tables.read_table(tables_dir, "quarantine", ["reason", "replay"])
+    return Counter(rows.filter(pc.field("replay").is_null())["reason"].to_pylist())
 
 
-def damage(tables_dir: Path) -> int:
+def damage(tables_dir: delta.Place) -> int:
     """How many pieces of segments could not be read."""
     return sum(n for reason, n in reasons(tables_dir).items() if reason.startswith(DAMAGE))
 
 
-def conflicts(tables_dir: Path) -> int:
+def conflicts(tables_dir: delta.Place) -> int:
     """How many messages have a number that another one has."""
     return reasons(tables_dir)[CONFLICT]
 
 
-def by_arrival(tables_dir: Path) -> int:
+def by_arrival(tables_dir: delta.Place) -> int:
     """How many frames were refused because of their arrival."""
     return sum(n for reason, n in reasons(tables_dir).items() if arrival.is_refusal(reason))
 
@@ -64,7 +61,9 @@ def frame(row: dict) -> segments.Frame:
     )
 
 
-def conflicting(place: Path, wanted: set[tuple[str, str, int]], version: int | None) -> pa.Table:
+def conflicting(
+    place: delta.Place, wanted: set[tuple[str, str, int]], version: int | None
+) -> pa.Table:
     """The rows of these messages as conflicts in quarantine, the table in `place`. Reads the
     payloads of these boards' conflicts alone."""
     if not wanted:
@@ -91,45 +90,41 @@ def conflicting(place: Path, wanted: set[tuple[str, str, int]], version: int | N
 
 
 def replay(
-    tables_dir: Path, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS
+    tables_dir: delta.Place, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS
 ) -> tuple[int, int]:
     """(frames on their way to silver, frames that are still not messages) among those whose reason
     begins with `reason`."""
-    folder = tables_dir / tables.REPLAY
-    folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
-        return _replay(tables_dir, folder, reason, versions)
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Waits for another replay, or for a run that finishes one: two would use the same segment
-    number, and the frames of one would be in neither the table nor a segment."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _replay(
-    tables_dir: Path, folder: Path, reason: str, versions: tuple[int, ...]
-) -> tuple[int, int]:
-    _finish_all(tables_dir)
-    readable, origins, refused, now_s = [], [], 0, time.time()
-    for row in tables.read_table(tables_dir, "quarantine").to_pylist():
-        if not _is_meant(row["reason"], reason):
+    place, now_s = at(tables_dir) / "quarantine", time.time()
+    for _ in range(delta.TRIES):
+        table = delta.open_table(place)
+        number = delta.reached(table, plan.REPLAYS) + 1
+        made, gone, taken, refused = _marked(table, reason, versions, now_s, number)
+        try:
+            if taken:
+                delta.commit(place, made, delta.Batch(plan.REPLAYS, number), gone=gone, of=table)
+            return taken, refused
+        except CommitFailedError:  # a run has committed meanwhile
             continue
-        if _is_message(row, versions, now_s):
-            readable.append(row)
-            origins.append((row["collector"], row["segment"], row["offset"]))
-        else:
-            refused += 1
-    if readable:
-        _write(folder, readable, origins)
-        _finish_all(tables_dir)
-    return len(readable), refused
+    raise ToolError(f"{place}: a run changes it all the time; repeat this when it has ended")
+
+
+def _marked(
+    table: DeltaTable, reason: str, versions: tuple[int, ...], now_s: float, number: int
+) -> tuple[list[dict], list[dict], int, int]:
+    """(new files, files that they replace, frames marked with that number, frames that stay)."""
+    place, made, gone, counts = delta.place_of(table), [], [], Counter[str]()
+    for one in delta.files_of(table):
+        rows = tables.read_files(place, [delta.name_of(one)], schemas.QUARANTINE_TABLE)
+        said = rows.to_pylist()
+        for row in said:
+            if row["replay"] is None and _is_meant(row["reason"], reason):
+                is_taken = _is_message(row, versions, now_s)
+                counts["taken" if is_taken else "refused"] += 1
+                row["replay"] = number if is_taken else None
+        if any(row["replay"] == number for row in said):
+            made.append(delta.write(place, pa.Table.from_pylist(said, rows.schema)))
+            gone.append(one)
+    return made, gone, counts["taken"], counts["refused"]
 
 
 def _is_meant(reason: str, wanted: str) -> bool:
@@ -161,82 +156,43 @@ def _is_message(row: dict, versions: tuple[int, ...], now_s: float) -> bool:
     return True
 
 
-def _next_number(folder: Path) -> int:
-    """Above all segments that ever existed, also those consumed and deleted: their lists stay."""
-    names = [*folder.glob("segment-*.seg"), *folder.glob("segment-*.json")]
-    return max((segments.segment_number(path) for path in names), default=-1) + 1
-
-
-def _write(folder: Path, rows: list[dict], origins: list[tuple]) -> None:
-    number = _next_number(folder)
-    making = folder / f"segment-{number:012d}.making"
-    _write_durably(making, json.dumps(origins).encode())
-    frames = [
-        segments.encode_frame(
-            _ms(row["received"]),
-            row["topic"].encode(),
-            row["payload"],
-            clock_unset=bool(row.get("clock_unset")),
-        )
-        for row in rows
-    ]
-    unsealed = folder / f"segment-{number:012d}.open"
-    _write_durably(unsealed, segments.sealed_bytes(frames))
-    unsealed.rename(unsealed.with_suffix(".seg"))
-    segments.sync_directory(folder)
-
-
 def _ms(time) -> int:
     return round(time.timestamp() * 1000)
 
 
-def _write_durably(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def segment(place: delta.Place, number: int, version: int) -> bytes:
+    """The frames that this call of replay has freed, as a segment; of that version of the table.
+    Raises FileNotFoundError when they have left it."""
+    data = delta.open_table(place, version).to_pyarrow_dataset(schema=schemas.QUARANTINE_TABLE)
+    rows = data.to_table(filter=pc.field("replay") == number)
+    if not rows.num_rows:
+        raise FileNotFoundError(f"{place}: has no frames of replay {number} any more")
+    rows = rows.sort_by([(name, "ascending") for name in schemas.ORIGIN])
+    return segments.sealed_bytes(map(_encoded, rows.to_pylist()))
 
 
-def finish_replay(tables_dir: Path) -> None:
-    """Completes a replay that has begun: the frames of sealed segments leave the table."""
-    if (folder := tables_dir / tables.REPLAY).exists():
-        with _alone(folder):
-            _finish_all(tables_dir)
+def _encoded(row: dict) -> bytes:
+    return segments.encode_frame(
+        _ms(row["received"]),
+        row["topic"].encode(),
+        row["payload"],
+        clock_unset=bool(row.get("clock_unset")),
+    )
 
 
-def _finish_all(tables_dir: Path) -> None:
-    folder, place = tables_dir / tables.REPLAY, tables_dir / "quarantine"
-    _finish(folder)
-    for path in sorted(folder.glob("segment-*.json")):
-        number = segments.segment_number(path)
-        if number > delta.committed(place, tables.REPLAY):
-            origins = json.loads(path.read_text(encoding="utf-8"))
-            gone = pa.Table.from_pylist(
-                [dict(zip(schemas.ORIGIN, one, strict=True)) for one in origins]
-            )
-            batch = delta.Batch(tables.REPLAY, number)
-            delta.rewrite(place, lambda table: without(table, gone), [], batch)  # noqa: B023
-
-
-def without(table: DeltaTable, gone: pa.Table) -> tuple[list[dict], list[dict]]:
-    """(new files, files that they replace) without the frames of these ORIGINs."""
-    made, replaced = [], []
+def without(
+    table: DeltaTable, gone: pa.Table, replays: Iterable[int] = ()
+) -> tuple[list[dict], list[dict]]:
+    """(new files, files that they replace) without the frames of these ORIGINs, and without those
+    that these calls of replay have freed."""
+    made, replaced, numbers = [], [], pa.array([*replays], pa.int64())
+    place = delta.place_of(table)
     for one in delta.files_of(table):
-        path = delta.path_of(table, one)
-        rows = tables.read_files([path], schemas.QUARANTINE_TABLE)
+        rows = tables.read_files(place, [delta.name_of(one)], schemas.QUARANTINE_TABLE)
         kept = displaced.without(rows, gone)
+        kept = kept.filter(pc.invert(pc.is_in(kept["replay"], value_set=numbers)))
         if kept.num_rows < rows.num_rows:
             replaced.append(one)
             if kept.num_rows:
-                made.append(delta.write(delta.place_of(table), kept))
+                made.append(delta.write(place, kept))
     return made, replaced
-
-
-def _finish(folder: Path) -> None:
-    """Lists whose segment was sealed become valid; the remains of others are deleted."""
-    for making in folder.glob("segment-*.making"):
-        if making.with_suffix(".seg").exists():
-            making.rename(making.with_suffix(".json"))
-        else:
-            making.unlink()
-            making.with_suffix(".open").unlink(missing_ok=True)

@@ -36,6 +36,9 @@ _TRANSIENT = (
     "Failed to connect to",
     "SparkContext was shut down",
     "Answer from Java side is empty",
+    "StoreError",  # object storage that cannot be reached, or asks for patience
+    "error sending request",
+    "BrokenProcessPool",
 )
 _PERMANENT = (
     "No space left on device",
@@ -45,6 +48,8 @@ _PERMANENT = (
     "FileNotFoundError",
     "OutOfMemoryError",
     "Too many open files",
+    "no right to do this",
+    "does not accept these keys",
 )
 
 

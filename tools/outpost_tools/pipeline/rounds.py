@@ -1,5 +1,5 @@
-"""`outpost pipeline run`: one round, or one after the other until a signal. Retries after transient
-failures (retries.py), with a new session when the JVM has died."""
+"""`outpost pipeline run`: what is there, once or again and again until a signal. Retries after
+transient failures (retries.py), with a new session when Spark's JVM has died."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import argparse
 import logging
 import socketserver
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import Any
 
 from outpost_tools.common.ending import Ending
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import consumed, job, lock, quarantine, retries, session
+from outpost_tools.pipeline import consumed, delta, engines, job, quarantine, retries
+from outpost_tools.pipeline.engines import Engine
+from outpost_tools.pipeline.logs import Log
 from outpost_tools.pipeline.waiting import Waiting
+from outpost_tools.store.at import at
+from outpost_tools.store.base import Store
 
 Say = Callable[[str], None]
 _SMALL_BYTES = 64 << 20  # a log of some minutes' work at most
@@ -26,89 +30,78 @@ _RENEW_EACH = 3  # failures in a row: starting a session takes a busy machine ha
 
 
 def run(args: argparse.Namespace) -> int:
-    """0, or 1 when Spark failed permanently, segments were damaged or are not read, messages
+    """0, or 1 when the engine failed permanently, segments were damaged or are not read, messages
     conflict, or times contradict arrivals. Raises ToolError when the input is unsuitable."""
-    job.check_directories(args.log, args.tables)
-    args.tables.mkdir(parents=True, exist_ok=True)
+    job.check_places(Log.at(args.log), at(args.tables))
+    log_file = _log_file(at(args.tables))
     # Python's side of Spark logs every lost connection, and its servers print them.
-    logging.basicConfig(filename=args.tables / lock.FILE, level=logging.WARNING)
+    logging.basicConfig(filename=log_file, level=logging.WARNING)
     socketserver.BaseServer.handle_error = _log_lost_connection
     ending = Ending()
     say = _progress(time.monotonic())
-    rounds = _Rounds(args, ending, say)
+    work = _OnSpark(args, log_file, ending, say) if args.engine == "spark" else _InPool()
+    rounds = _Rounds(args, work, ending, say)
     try:
         troubles = rounds.run()
     except ToolError:
         raise
     except Exception as error:  # Spark's own messages are many and long: all are in the log
         print(
-            f"outpost pipeline: failed: {retries.cause(error)}; details: {rounds.log_file}",
+            f"outpost pipeline: failed: {retries.cause(error)}; details: {log_file}",
             file=sys.stderr,
         )
+        logging.getLogger(__name__).error("failed", exc_info=True)
         return 1
     finally:
-        rounds.close()
+        work.close()
     say(rounds.summary)
     return int(troubles > 0)
 
 
-class _Rounds:
-    """The session and its rounds."""
+def _log_file(tables_dir: Store) -> Path:
+    """Beside the tables, if they are on this machine."""
+    folder = Path(tables_dir.absolute) if tables_dir.is_local else Path(tempfile.gettempdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "spark.log"
 
-    def __init__(self, args: argparse.Namespace, ending: Ending, say: Say) -> None:
-        self._args, self._ending, self._say = args, ending, say
-        self.log_file: Path = args.tables / lock.FILE
-        self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
-        self.summary = ""  # after run()
-        self._spark: SparkSession | None = None
-        self._failures = self._late = 0
 
-    def run(self) -> int:
-        """Returns the number of troubles: damaged pieces, conflicts, logs with unread segments."""
-        troubles = Troubles(self._args.log, self._args.tables)
-        while True:
-            if not self._is_done():
-                continue
-            troubles.tell(self._say)
-            if not self._args.continuous or self._ending.wait(self._args.interval):
-                self.summary = troubles.summary
-                return troubles.count
+class _OnSpark:
+    """The engine on a session that is started when it is needed, and again when it has died."""
+
+    def __init__(self, args: argparse.Namespace, log_file: Path, ending: Ending, say: Say) -> None:
+        self._args, self._log_file, self._ending, self._say = args, log_file, ending, say
+        self._session: Any = None
+
+    def engine(self) -> Engine:
+        from outpost_tools.pipeline.spark import Spark
+
+        if self._session is None:
+            self._session = self._started()
+        return Spark(self._session)
+
+    def activity(self) -> Callable[[], str] | None:
+        """What it is doing now."""
+        from outpost_tools.pipeline import session
+
+        spark = self._session
+        return lambda: session.activity(spark)
+
+    @property
+    def is_dead(self) -> bool:
+        from outpost_tools.pipeline import session
+
+        return self._session is not None and not session.is_alive(self._session)
 
     def close(self) -> None:
-        if self._spark is not None:
-            session.stop(self._spark)
-            self._spark = None
+        from outpost_tools.pipeline import session
 
-    def _is_done(self) -> bool:
-        """Run a round; False when it has to be repeated. Raises permanent failures."""
-        try:
-            self._round()
-        except ToolError:
-            raise
-        except Exception as error:
-            self._wait_after(error)
-            return False
-        self._failures = self._late = 0
-        return True
+        if self._session is not None:
+            session.stop(self._session)
+            self._session = None
 
-    def _round(self) -> None:
-        args = self._args
-        if self._spark is None:
-            self._spark = self._started()
-        spark = self._spark
-        with Waiting(self._say, lambda: session.activity(spark)) as waiting:
-            job.run(
-                spark,
-                args.log,
-                args.tables,
-                window_s=args.window,
-                is_all=not args.continuous,
-                progress=waiting.say,
-            )
-        if args.delete_consumed:
-            self._say(consumed.pruned(args.log))
+    def _started(self) -> Any:
+        from outpost_tools.pipeline import session
 
-    def _started(self) -> SparkSession:
         args = self._args
         if args.continuous:
             self._ending.on_signals()  # from here on a signal means "finish what is running"
@@ -116,10 +109,10 @@ class _Rounds:
         with Waiting(self._say) as waiting:
             spark = session.start(
                 args.master,
-                self.log_file,
+                self._log_file,
                 shuffle_partitions=args.shuffle_partitions,
                 conf=args.conf,
-                is_short=not args.continuous and _is_small(args.log),
+                is_short=not args.continuous and _is_small(Log.at(args.log)),
                 say=self._say,
                 wait=waiting.set,
             )
@@ -128,9 +121,83 @@ class _Rounds:
             self._ending.on_signals()
         return spark
 
+
+class _InPool:
+    """The engine without Spark."""
+
+    is_dead = False
+
+    def __init__(self) -> None:
+        self._pool: engines.Local | None = None
+
+    def engine(self) -> Engine:
+        if self._pool is None:
+            self._pool = engines.Local()
+        return self._pool
+
+    def activity(self) -> Callable[[], str] | None:
+        return None
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+class _Rounds:
+    """Calls of job.run()."""
+
+    def __init__(
+        self, args: argparse.Namespace, work: _OnSpark | _InPool, ending: Ending, say: Say
+    ) -> None:
+        self._args, self._work, self._ending, self._say = args, work, ending, say
+        self._log = Log.at(args.log)
+        self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
+        self.summary = ""  # after run()
+        self._failures = self._late = 0
+
+    def run(self) -> int:
+        """Returns the number of troubles: damaged pieces, conflicts, logs with unread segments."""
+        troubles = Troubles(self._log, self._args.tables)
+        if self._args.continuous:
+            self._ending.on_signals()
+        while True:
+            if not self._is_done():
+                continue
+            troubles.tell(self._say)
+            if not self._args.continuous or self._ending.wait(self._args.interval):
+                self.summary = troubles.summary
+                return troubles.count
+
+    def _is_done(self) -> bool:
+        """Do what is there; False when it has to be repeated. Raises permanent failures."""
+        try:
+            self._do()
+        except ToolError:
+            raise
+        except Exception as error:
+            self._wait_after(error)
+            return False
+        self._failures = self._late = 0
+        return True
+
+    def _do(self) -> None:
+        args, engine = self._args, self._work.engine()
+        with Waiting(self._say, self._work.activity()) as waiting:
+            job.run(
+                engine,
+                self._log,
+                args.tables,
+                window_s=args.window,
+                is_all=not args.continuous,
+                progress=waiting.say,
+            )
+        if args.delete_consumed:
+            self._say(consumed.pruned(self._log))
+
     def _wait_after(self, error: Exception) -> None:
         """Wait for the next try. Raises the error when it is permanent, or came too often."""
-        is_dead = self._spark is not None and not session.is_alive(self._spark)
+        is_dead = self._work.is_dead
         if not is_dead and retries.is_late_worker(error) and self._late < retries.LATE_TRIES:
             self._late += 1
             self._say("a Python worker took more than Spark's 10 s to start; trying again")
@@ -142,10 +209,10 @@ class _Rounds:
         what = "Spark's JVM has died" if is_dead else retries.cause(error)
         self._say(
             f"failed: {what}; again in {delay_s:.0f} s (retry {self._failures} of "
-            f"{len(self._delays_s)}); details: {self.log_file}"
+            f"{len(self._delays_s)})"
         )
         if is_dead or self._failures % _RENEW_EACH == 0:  # the session itself may be broken
-            self.close()
+            self._work.close()
         if self._ending.wait(delay_s):
             raise error
 
@@ -154,8 +221,8 @@ class Troubles:
     """What went to quarantine since the start for other reasons than a message's form; and segments
     that are in the log and not read."""
 
-    def __init__(self, log: Path, tables_dir: Path) -> None:
-        self._log, self._tables_dir = log, tables_dir
+    def __init__(self, log: Log, tables_dir: delta.Place) -> None:
+        self._log, self._tables_dir = Log.at(log), tables_dir
         self._unread: list[str] = []
         self._told: deque[str] = deque(maxlen=_TOLD_AGAIN)
         self._before = self._known = self._found()
@@ -205,10 +272,10 @@ class Troubles:
             )
 
 
-def _is_small(log: Path) -> bool:
+def _is_small(log: Log) -> bool:
     size = 0
-    for path in log.glob("*/segment-*.seg"):
-        size += path.stat().st_size
+    for name in log.collectors():
+        size += sum(one.size for one in log.sealed(name))
         if size > _SMALL_BYTES:
             return False
     return True

@@ -12,7 +12,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-REPLAY = ".replay"  # a folder among the tables, and its name as a collector: see quarantine.py
+REPLAY = ".replay"  # as a collector, quarantine: see quarantine.py
 _TIME = pa.timestamp("us", "UTC")
 # Where a row came from: the frame's place in the log identifies it permanently.
 _ORIGIN = [
@@ -72,8 +72,10 @@ def frame_batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
 ORIGIN = ["collector", "segment", "offset"]
 ORIGINS = pa.schema([READING.field(name) for name in ORIGIN])
 PLACE = ["received", *ORIGIN]  # the order of arrival
-QUARANTINE_TABLE = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
-QUARANTINE = QUARANTINE_TABLE.names
+# What is refused; and in the table, the call of `replay` that freed the frame, until it is read.
+REFUSED = pa.schema([*_REFUSED, *(READING.field(name) for name, _ in _ORIGIN)])
+QUARANTINE_TABLE = pa.schema([*REFUSED, ("replay", pa.int64())])
+QUARANTINE = REFUSED.names
 # One row per (device, stream): the numbers in silver as flat inclusive ranges, the messages
 # received, and the range of `held`. For boots whose clock was set late: `clocks`, what to add to an
 # uptime (known from message `seq`, the lowest that has both times); `open_boots`, the boots with
@@ -98,6 +100,7 @@ STREAM_STATE = pa.schema(
     ]
 )
 KEY = ["device", "stream"]
+FINGERPRINT = pa.schema([("fingerprint", pa.int64())])
 STREAM = pa.schema([*(READING.field(name) for name in KEY), *STREAM_STATE])
 
 

@@ -1,10 +1,8 @@
 """One Spark session, with the user's settings and our defaults (settings.py).
 
-Everything that the JVM and Spark's workers write to stderr goes to a log file. That file also
-carries the lock against a second run on the same tables. JVM and workers inherit the open file, so
-the lock lives until the last of them has exited, even when only the driver was killed and its JVM
-still finishes a write. Under spark-submit the JVM started first: its stderr is the user's, and this
-process, its child, holds the lock.
+Everything that the JVM and Spark's workers write to stderr goes to a log file. Under spark-submit
+the JVM started first: its stderr is the user's. When a driver is killed, its JVM may finish writing
+files: no commit will ever name them.
 """
 
 from __future__ import annotations
@@ -23,10 +21,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import archive, lock, settings
-from outpost_tools.pipeline.source import OutpostSource
+from outpost_tools.pipeline import archive, settings
 
-LOCK_WAIT_S = 60
 END_WAIT_S = 30
 
 
@@ -44,7 +40,7 @@ def start(
     say: settings.Say = lambda text: None,
     wait: settings.Say = lambda what: None,
 ) -> SparkSession:
-    """The session; its output goes to `log_file`, which stays locked while the session lives.
+    """The session; its output goes to `log_file`.
 
     master, shuffle_partitions, conf ("spark.NAME=VALUE"): override what the user set elsewhere.
     is_short: it has little to do. wait: called with what we are waiting for. Raises ToolError
@@ -60,10 +56,9 @@ def start(
             effective = settings.complete(SparkConf(), said, say)
             wait(f"a session on {effective.get('spark.master')}")
             spark = SparkSession.builder.config(conf=effective).getOrCreate()
-        wait("Spark's search for data sources, in a Python worker")
         _prepare(spark)
     except BaseException:
-        _end_jvm()  # otherwise it keeps the lock, and the next try would wait for it
+        _end_jvm()
         raise
     return spark
 
@@ -73,7 +68,6 @@ def _prepare(spark: SparkSession) -> None:
         spark.sparkContext.setLogLevel("WARN")
     if not spark.sparkContext.master.startswith("local") and not archive.is_zip():
         _ship_package(spark)
-    spark.dataSource.register(OutpostSource)
 
 
 def activity(spark: SparkSession) -> str:
@@ -96,14 +90,13 @@ def is_alive(spark: SparkSession) -> bool:
 
 
 def stop(spark: SparkSession) -> None:
-    """End it and its JVM, which holds the lock, so that start() can make another one."""
+    """End it and its JVM, so that start() can make another one."""
     with contextlib.suppress(Exception):  # if it cannot be reached, it has ended
         spark.stop()
     _end_jvm()
 
 
 def _end_jvm() -> None:
-    _release()
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:  # no JVM, or spark-submit's, which started before us
         return
@@ -139,34 +132,18 @@ def _ship_package(spark: SparkSession) -> None:
 
 @contextlib.contextmanager
 def _stderr_into(path: Path) -> Iterator[None]:
-    """Processes started inside write their stderr to `path` and hold its lock; what this process
-    prints stays visible."""
+    """Processes started inside write their stderr to `path`; what this process prints stays
+    visible."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stderr.flush()
     kept = os.dup(2)
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        _lock(log, path)
         os.dup2(log, 2)
         shown = open(kept, "w", buffering=1, closefd=False, encoding="utf-8")
         with contextlib.redirect_stderr(shown):
             yield
-        if settings.is_submitted():
-            _held.append(os.dup(log))
     finally:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(log)
-
-
-_held: list[int] = []  # locks that no JVM started by us holds
-
-
-def _release() -> None:
-    while _held:
-        os.close(_held.pop())
-
-
-def _lock(log: int, path: Path) -> None:
-    if not lock.take(log, LOCK_WAIT_S):
-        raise SetupError(f"{path.parent}: another pipeline run is using it; wait for its end")

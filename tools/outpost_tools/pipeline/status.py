@@ -3,45 +3,50 @@ people. No Spark."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from outpost_tools.common import segments
+import pyarrow.compute as pc
+
 from outpost_tools.common.visible import visible
 from outpost_tools.pipeline import consumed, delta, quarantine, tables
-from outpost_tools.pipeline.source import available, segment_path, waiting
+from outpost_tools.pipeline.logs import Log
 
 
-def collect(log: Path, tables_dir: Path) -> dict[str, Any]:
+def collect(log: delta.Place, tables_dir: delta.Place) -> dict[str, Any]:
     """Raises ToolError when a registration in the log is damaged."""
-    offsets = consumed.committed_offsets(tables_dir)
-    replay = tables_dir / tables.REPLAY
-    backlog = waiting(log, offsets, replay)
-    sizes = [
-        segment_path(log, collector, number, replay).stat().st_size for collector, number in backlog
+    log = Log.at(log)
+    offsets, sealed = consumed.offsets(log, tables_dir), log.all_sealed()
+    backlog = [
+        one for name, found in sealed.items() for one in found if one.number > offsets.get(name, -1)
     ]
     collectors = {
         name: {
             "taken_in": offsets.get(name, -1),
-            "sealed": numbers[-1],
-            "kept": len(numbers),
-            "open": len(segments.open_segments(log / name)) if name != tables.REPLAY else 0,
+            "sealed": found[-1].number,
+            "kept": len(found),
+            "open": sum(one.name.endswith(".open") for one in (log.store / name).entries()),
         }
-        for name, numbers in available(log, replay).items()
+        for name, found in sealed.items()
     }
     return {
-        "batch": consumed.committed_batch(tables_dir),
-        "backlog": {"segments": len(backlog), "bytes": sum(sizes)},
+        "backlog": {"segments": len(backlog), "bytes": sum(one.size for one in backlog)},
         "collectors": collectors,
         "unread": consumed.unread_lines(log, tables_dir),
-        "readers": [str(path) for path in consumed.readers(log)],
+        "readers": consumed.readers(log),
         "tables": {name: _table(tables_dir, name) for name in tables.ALL},
         "quarantine": dict(quarantine.reasons(tables_dir).most_common()),
-        "replayed": tables.replayed(tables_dir),
+        "replay": _on_their_way(tables_dir),
     }
 
 
-def _table(tables_dir: Path, name: str) -> dict[str, Any]:
+def _on_their_way(tables_dir: delta.Place) -> int:
+    if not tables.exists(tables_dir, "quarantine"):
+        return 0
+    rows = tables.read_table(tables_dir, "quarantine", ["replay"])
+    return pc.count(rows["replay"]).as_py()
+
+
+def _table(tables_dir: delta.Place, name: str) -> dict[str, Any]:
     if not tables.exists(tables_dir, name):
         return {"version": 0, "rows": 0, "files": 0, "bytes": 0}
     table = delta.open_table(tables.directory(tables_dir, name))
@@ -52,14 +57,11 @@ def _table(tables_dir: Path, name: str) -> dict[str, Any]:
 
 def text(state: dict[str, Any]) -> str:
     backlog = state["backlog"]
-    lines = [
-        f"batch {state['batch']}; waiting: {backlog['segments']} segments, {backlog['bytes']:,} "
-        "bytes"
-    ]
+    lines = [f"waiting: {backlog['segments']} segments, {backlog['bytes']:,} bytes"]
     for name, row in state["collectors"].items():
         lines.append(
             f"  {name}: taken in through {row['taken_in']}, sealed through {row['sealed']}, "
-            f"{row['kept']} on disk"
+            f"{row['kept']} in the log"
         )
     lines += state["unread"]
     lines.append(f"{'table':12}{'version':>8}{'rows':>14}{'files':>8}{'bytes':>16}")
@@ -68,7 +70,8 @@ def text(state: dict[str, Any]) -> str:
             f"{name:12}{row['version']:>8}{row['rows']:>14,}{row['files']:>8,}{row['bytes']:>16,}"
         )
     lines.append(
-        f"quarantine: {sum(state['quarantine'].values())} frames, {state['replayed']} replayed"
+        f"quarantine: {sum(state['quarantine'].values())} frames; {state['replay']} are read again "
+        "by the next run"
     )
     lines += [f"{count:>10}  {visible(reason)}" for reason, count in state["quarantine"].items()]
     if len(state["readers"]) > 1:

@@ -12,16 +12,15 @@ Delta's statistics. Arrow and numpy only; writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset
 from deltalake import DeltaTable
 
-from outpost_tools.pipeline import delta, schemas, windows
+from outpost_tools.pipeline import delta, schemas, tables, windows
+from outpost_tools.store.base import Store
 
 MOST_FILES = 128  # a quarter of a second of CPU
 MOST_ROWS = 2_000_000
@@ -34,10 +33,11 @@ _TIME = _SCHEMA.field("time").type
 
 
 class Files(NamedTuple):
-    """Those with readings that have a time: paths, the ends of the times in microseconds, and the
-    first and last device; None: unknown."""
+    """Those with readings that have a time: their table and names, the ends of the times in
+    microseconds, and the first and last device; None: unknown."""
 
-    paths: list[Path]
+    place: Store
+    names: list[str]
     first: np.ndarray
     last: np.ndarray
     devices: list[tuple[str | None, str | None]]
@@ -45,14 +45,15 @@ class Files(NamedTuple):
 
 def files_of(silver: DeltaTable) -> Files:
     found = pa.table(silver.get_add_actions(flatten=True))
-    names = ("min.time", "max.time", "min.device", "max.device", "null_count.time")
-    first, last, low, high, nulls = (_column(found, name) for name in names)
+    columns = ("min.time", "max.time", "min.device", "max.device", "null_count.time")
+    first, last, low, high, nulls = (_column(found, name) for name in columns)
     has_time = pc.fill_null(pc.not_equal(nulls.cast(pa.int64()), found["num_records"]), True)
     first, last = (times.filter(has_time).cast(pa.int64()) for times in (first, last))
-    paths = [delta.path_of(silver, {"path": one.as_py()}) for one in found["path"].filter(has_time)]
-    devices = zip(*(names.filter(has_time).to_pylist() for names in (low, high)), strict=True)
+    names = [delta.name_of({"path": one.as_py()}) for one in found["path"].filter(has_time)]
+    devices = zip(*(ends.filter(has_time).to_pylist() for ends in (low, high)), strict=True)
     return Files(
-        paths,
+        delta.place_of(silver),
+        names,
         pc.fill_null(first, _EARLIEST).to_numpy(),
         pc.fill_null(last, _LATEST).to_numpy(),
         list(devices),
@@ -135,7 +136,7 @@ def _turns(code: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 def _planned(files: Files, units: _Units, most_files: int) -> tuple[np.ndarray, np.ndarray]:
     """(which units are taken, which files hold their readings)."""
-    taken, chosen = np.zeros(len(units.code), bool), np.zeros(len(files.paths), bool)
+    taken, chosen = np.zeros(len(units.code), bool), np.zeros(len(files.names), bool)
     low, high = units.devices_of(files)
     count = rows = 0
     for at in range(0, len(units.order), _AT_ONCE):
@@ -162,7 +163,4 @@ def _near(files: Files, place: int, units: _Units, taken: np.ndarray) -> pa.Tabl
     first, last = (pa.scalar(int(end), pa.int64()).cast(_TIME) for end in ends)
     wanted = pc.field("device").isin(names)
     wanted &= (pc.field("time") >= first) & (pc.field("time") < last)
-    data = pyarrow.dataset.dataset(
-        [str(files.paths[place])], schema=_SCHEMA, format="parquet", partitioning=None
-    )
-    return data.to_table(filter=wanted)
+    return tables.dataset(files.place, [files.names[place]], _SCHEMA).to_table(filter=wanted)

@@ -7,24 +7,24 @@ Any engine that supports Delta can read them. A query for a day reads only the f
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
+from deltalake import DeltaTable
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.files import replace_text
 from outpost_tools.pipeline import delta, gold_schemas, schemas
+from outpost_tools.store.at import at
+from outpost_tools.store.base import Store
 
-REPLAY = schemas.REPLAY
-SILVER_TABLES = ("quarantine", "readings", "streams")  # in the order of a batch's commits
+# In the order of a round's commits, see plan.py.
+SILVER_TABLES = ("quarantine", "readings", "fingerprints", "streams")
 GOLD_TABLES = ("windows", "gaps", "latency", "devices", "boots")
 ALL = (*SILVER_TABLES, *GOLD_TABLES, "totals")
-_DELETED = "deleted-before"
+_DELETED = "outpost.deletedBefore"  # a property of `readings`: the first day that was not deleted
 _OLD = ("silver", "ranges", "gold")  # folders of the tables that versions before Delta wrote
 _DAY = pa.field("day", pa.date32())
 _BUCKET = pa.field("bucket", pa.int32())
@@ -33,6 +33,7 @@ _SCHEMAS = {
     "readings": pa.schema([*schemas.READING, _DAY]),
     "quarantine": schemas.QUARANTINE_TABLE,
     "streams": pa.schema([*schemas.STREAM, _BUCKET]),
+    "fingerprints": pa.schema([*schemas.FINGERPRINT, _BUCKET]),
     "windows": pa.schema([*gold_schemas.WINDOWS, _BUCKET]),
     "gaps": pa.schema([*gold_schemas.GAPS, _BUCKET]),
     "latency": pa.schema([*gold_schemas.LATENCY, _BUCKET]),
@@ -51,16 +52,16 @@ _SETTINGS = {
 }
 
 
-def create(tables: Path) -> None:
+def create(tables: delta.Place) -> None:
     """Create the tables that do not exist yet. Raises ToolError on tables of an older version."""
     check_version(tables)
     for name in ALL:
-        delta.create(tables / name, _SCHEMAS[name], _partition(name), **_SETTINGS)
+        delta.create(at(tables) / name, _SCHEMAS[name], _partition(name), **_SETTINGS)
 
 
-def check_version(tables: Path) -> None:
+def check_version(tables: delta.Place) -> None:
     """Raises ToolError."""
-    if any((tables / name).is_dir() for name in _OLD):
+    if {*_OLD} & {*at(tables).folders()}:
         raise ToolError(
             f"{tables}: tables of a version before Delta Lake; recreate them from the segments: "
             f"mv {tables} {tables}.old; outpost pipeline run --tables {tables} --log LOG (if "
@@ -68,34 +69,27 @@ def check_version(tables: Path) -> None:
         )
 
 
-def deleted_before(tables: Path) -> int:
-    """Microseconds: readings with earlier times were deleted, see upkeep.py. 0: none were. Raises
-    ToolError."""
-    path = tables / _DELETED
-    try:
-        day = datetime.date.fromisoformat(path.read_text(encoding="ascii"))
-    except FileNotFoundError:
+def deleted_before(silver: DeltaTable) -> int:
+    """Microseconds: readings with earlier times were deleted, see upkeep.py. 0: none were."""
+    text = silver.metadata().configuration.get(_DELETED)
+    if text is None:
         return 0
-    except ValueError:
-        raise ToolError(
-            f"{path}: not a date, perhaps after a power cut; write the first day that was not "
-            "deleted, as 2026-11-22, or remove it; then messages of deleted days that are sent "
-            "again return"
-        ) from None
+    day = datetime.date.fromisoformat(text)
     return (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution
 
 
-def note_deleted_before(tables: Path, day: datetime.date) -> None:
+def note_deleted_before(tables: delta.Place, day: datetime.date) -> None:
     """Deleted days stay deleted, whatever is deleted later."""
-    if deleted_before(tables) < (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution:
-        replace_text(tables / _DELETED, day.isoformat())
+    silver = delta.open_table(directory(tables, "readings"))
+    if deleted_before(silver) < (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution:
+        delta.set_properties(silver, {_DELETED: day.isoformat()})
 
 
-def directory(tables: Path, name: str) -> Path:
+def directory(tables: delta.Place, name: str) -> Store:
     """Raises ValueError for a table that does not exist."""
     if name not in ALL:
         raise ValueError(f"no table {name!r}; there are {', '.join(sorted(ALL))}")
-    return tables / name
+    return at(tables) / name
 
 
 def _partition(name: str) -> str | None:
@@ -107,17 +101,17 @@ def schema(name: str) -> pa.Schema:
     return _SCHEMAS[name]
 
 
-def version(tables: Path, name: str) -> int:
+def version(tables: delta.Place, name: str) -> int:
     """The version of the table; 0: nothing was ever written to it."""
     return delta.open_table(directory(tables, name)).version() if exists(tables, name) else 0
 
 
-def exists(tables: Path, name: str) -> bool:
+def exists(tables: delta.Place, name: str) -> bool:
     return delta.exists(directory(tables, name))
 
 
 def read_table(
-    tables: Path | str,
+    tables: delta.Place,
     name: str,
     columns: list[str] | None = None,
     *,
@@ -151,12 +145,11 @@ def within_days(first: datetime.date | None, last: datetime.date | None) -> str 
     return f"({' AND '.join(days)}) OR ({' AND '.join(times)})" if days else None
 
 
-def open_dataset(tables: Path | str, name: str, where: str | None = None) -> pa.dataset.Dataset:
+def open_dataset(tables: delta.Place, name: str, where: str | None = None) -> pa.dataset.Dataset:
     """Reads nothing yet. where: SQL that selects files, not rows.
 
     Raises as read_table() does.
     """
-    tables = Path(tables)
     check_version(tables)
     if not exists(tables, name):
         raise FileNotFoundError(
@@ -166,20 +159,23 @@ def open_dataset(tables: Path | str, name: str, where: str | None = None) -> pa.
     return table.to_pyarrow_dataset(file_pruning_predicate=where, schema=_SCHEMAS[name])
 
 
-def read_files(files: Iterable[Path], schema: pa.Schema) -> pa.Table:
-    """Columns that an older file lacks read as null."""
-    paths = [str(path) for path in files]
-    if not paths:
-        return schema.empty_table()
-    # Not as a dataset of folders: the day in the path is not a column here.
-    rows = pyarrow.dataset.dataset(paths, schema=schema, format="parquet", partitioning=None)
-    return rows.to_table()
+def read_files(place: Store, names: Iterable[str], schema: pa.Schema) -> pa.Table:
+    """Files of a table. Columns that an older one lacks read as null."""
+    found = list(names)
+    return dataset(place, found, schema).to_table() if found else schema.empty_table()
 
 
-def write_readings(tables: Path, readings: pa.Table) -> list[dict]:
+def dataset(place: Store, names: list[str], schema: pa.Schema) -> pa.dataset.Dataset:
+    """Not as a dataset of folders: the day in the path is not a column here."""
+    return pyarrow.dataset.dataset(
+        names, schema=schema, format="parquet", partitioning=None, filesystem=place.filesystem
+    )
+
+
+def write_readings(tables: delta.Place, readings: pa.Table) -> list[dict]:
     """Write one file for each day of the readings, and one for the readings of days that have few,
     if there are many such days (parked.py); returns rows of delta.FILES. Called by tasks."""
-    place, days = tables / "readings", readings["time"].cast(pa.date32())
+    place, days = at(tables) / "readings", readings["time"].cast(pa.date32())
     waits = _has_no_day_yet(days)
     if not waits.any():
         return write_by_day(place, readings, days)
@@ -198,20 +194,14 @@ def _has_no_day_yet(days: pa.ChunkedArray) -> np.ndarray:
     return np.append(waits, False)[codes]
 
 
-def write_without_day(place: Path, rows: pa.Table) -> dict:
+def write_without_day(place: Store, rows: pa.Table) -> dict:
     return delta.write(place, rows, None, _DAY.name)
 
 
-def write_by_day(place: Path, rows: pa.Table, days: pa.ChunkedArray) -> list[dict]:
+def write_by_day(place: Store, rows: pa.Table, days: pa.ChunkedArray) -> list[dict]:
     found = []
     for day in days.unique().to_pylist():
         keep = pc.is_null(days) if day is None else pc.fill_null(pc.equal(days, day), False)
         name = None if day is None else day.isoformat()
         found.append(delta.write(place, rows.filter(keep), name, _DAY.name))
     return found
-
-
-def replayed(tables: Path) -> int:
-    """How many frames were taken out of quarantine."""
-    lists = sorted((tables / REPLAY).glob("segment-*.json"))
-    return sum(len(json.loads(path.read_text(encoding="utf-8"))) for path in lists)

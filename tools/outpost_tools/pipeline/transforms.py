@@ -1,4 +1,4 @@
-"""From decoded frames to silver: Spark groups, Arrow functions do the rest.
+"""From decoded frames to silver: an engine groups, Arrow functions do the rest.
 
 This is where exactness comes from. For each (device, stream), the numbers already in silver are
 known as ranges. A micro-batch is grouped with them, the first copy of each new number is kept, and
@@ -14,14 +14,12 @@ whatever it processes, and calls for a thousand boards would take a second.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from outpost_tools.pipeline import (
     clocks,
@@ -36,8 +34,9 @@ from outpost_tools.pipeline import (
     schemas,
     tables,
 )
+from outpost_tools.pipeline.logs import Log
 from outpost_tools.pipeline.number_ranges import SEQ_BITS, grown, in_ranges
-from outpost_tools.pipeline.source import segment_path
+from outpost_tools.store.base import Store
 
 _ORDER = [
     (name, "ascending")
@@ -54,21 +53,23 @@ def nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
 @dataclass(frozen=True)
 class Sources:
     """What a batch's tasks read besides it, all as it was before the batch: the log, the tables,
-    the state's files by bucket, the files of the known fingerprints, the versions of silver and of
-    quarantine (None: the newest), and the time before which readings were deleted. A batch that is
-    repeated because its driver died between the commits of two tables must find what it found the
-    first time."""
+    the files of the state and of the known fingerprints by bucket, the versions of silver and of
+    quarantine, and the time before which readings were deleted. A batch that is repeated because
+    its driver died between the commits of two tables must find what it found the first time."""
 
-    log: Path
-    tables_dir: Path
-    state_files: dict[int, list[Path]]
-    fingerprints: tuple[Path, ...]
-    silver_version: int | None
-    quarantine_version: int | None
+    log: Log
+    tables_dir: Store
+    state_files: dict[int, list[dict]]
+    print_files: dict[int, list[dict]]
+    silver_version: int
+    quarantine_version: int
     deleted_us: int
 
-    def path_of(self, collector: str, segment: int) -> Path:
-        return segment_path(self.log, collector, segment, self.tables_dir / tables.REPLAY)
+    def bytes_of(self, collector: str, number: int) -> bytes:
+        """A segment of the log, or the frames that a replay has freed. Raises FileNotFoundError."""
+        if collector != schemas.REPLAY:
+            return self.log.read(collector, number)
+        return quarantine.segment(self.tables_dir / "quarantine", number, self.quarantine_version)
 
     def stored(self, wanted: set[tuple[str, str, int]]) -> pa.Table:
         """The rows that silver has for these messages."""
@@ -82,9 +83,20 @@ class Sources:
 
     def states(self, readings: pa.Table) -> pa.Table:
         """The state before the batch, for the streams in all buckets of these readings."""
-        buckets = [bucket for bucket, _ in packed.split(readings, packed.BUCKETS)]
-        files = [path for bucket in buckets for path in self.state_files.get(bucket, [])]
-        return tables.read_files(files, schemas.STREAM)
+        files = _of_buckets(self.state_files, readings)
+        return tables.read_files(
+            self.tables_dir / "streams", map(delta.name_of, files), schemas.STREAM
+        )
+
+    def known(self, readings: pa.Table) -> fingerprints.Known:
+        """The fingerprints of all messages in the buckets of these readings, before the batch."""
+        names = map(delta.name_of, _of_buckets(self.print_files, readings))
+        return fingerprints.Known(place=self.tables_dir / fingerprints.TABLE, files=names)
+
+
+def _of_buckets(files: dict[int, list[dict]], readings: pa.Table) -> list[dict]:
+    buckets = [bucket for bucket, _ in packed.split(readings, packed.BUCKETS)]
+    return [one for bucket in buckets for one in files.get(bucket, [])]
 
 
 @dataclass(frozen=True)
@@ -92,7 +104,8 @@ class Marked:
     """The results for a batch: new readings, origins of its messages that conflict with another,
     rows of silver that another message displaces, rows of silver of which the whole message or an
     earlier copy has arrived, origins that leave quarantine, clocks that change the times of
-    readings in silver, the state after the batch, and the fingerprints of what is kept."""
+    readings in silver, the state after the batch, and the fingerprints of what is kept, each with
+    its device."""
 
     readings: pa.Table
     conflicts: pa.Table
@@ -102,38 +115,51 @@ class Marked:
     clocks: pa.Table
     state: pa.Table
     fingerprints: np.ndarray
+    devices: pa.Table
 
 
-def mark(batch: DataFrame, said: Path, sources: Sources) -> DataFrame:
-    """Rows of moves.RESULT: the files that the batch's tasks wrote, and what moves in silver.
+@dataclass(frozen=True)
+class Marker:
+    """Marks a group of a batch's rows and writes its files: rows of moves.RESULT, the files and
+    what moves in silver."""
 
-    batch: rows of packed.PACKED. said: the folder for fingerprints.
-    """
+    sources: Sources
 
-    def take(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        group, (readings, refused) = key[0].as_py(), packed.unpack(rows)
-        known = fingerprints.Known.of_files(sources.fingerprints)
-        before = sources.states(readings)
+    def __call__(self, group: int, rows: pa.Table) -> pa.Table:
+        sources, (readings, refused) = self.sources, packed.unpack(rows)
         marked = mark_streams(
-            readings, before, known, sources.stored, sources.refused, sources.deleted_us
+            readings,
+            sources.states(readings),
+            sources.known(readings),
+            sources.stored,
+            sources.refused,
+            sources.deleted_us,
         )
-        fingerprints.write(said, group, marked.fingerprints)
-        more = conflicts.refused(marked.conflicts, sources.path_of, marked.displaced)
-        written = _written(sources.tables_dir, marked, pa.concat_tables([refused, more]))
+        more = conflicts.refused(marked.conflicts, sources.bytes_of, marked.displaced)
+        written = [*self._written(marked, pa.concat_tables([refused, more]))]
+        written += self._prints(marked)
         lost = [marked.displaced, marked.outgrown]
         return moves.result(written, [marked.clocks], lost, [marked.freed])
 
-    return batch.groupBy("bucket").applyInArrow(take, schemas.spark(moves.RESULT))
+    def _written(self, marked: Marked, refused: pa.Table) -> Iterator[dict]:
+        """The files of what is new, and of the state of each bucket."""
+        tables_dir = self.sources.tables_dir
+        yield from tables.write_readings(tables_dir, marked.readings)
+        if refused.num_rows:
+            yield delta.write(tables_dir / "quarantine", refused)
+        for bucket, states in packed.split(marked.state, packed.BUCKETS):
+            yield delta.write(tables_dir / "streams", states, str(bucket), "bucket")
 
-
-def _written(tables_dir: Path, marked: Marked, refused: pa.Table) -> list[dict]:
-    """Write the files of what is new, and of the state of each bucket."""
-    written = tables.write_readings(tables_dir, marked.readings)
-    if refused.num_rows:
-        written.append(delta.write(tables_dir / "quarantine", refused))
-    for bucket, states in packed.split(marked.state, packed.BUCKETS):
-        written.append(delta.write(tables_dir / "streams", states, str(bucket), "bucket"))
-    return written
+    def _prints(self, marked: Marked) -> Iterator[dict]:
+        """The files of fingerprints of each bucket, and those that they replace."""
+        sources, of_row = self.sources, packed.buckets_of(marked.devices)
+        place = sources.tables_dir / fingerprints.TABLE
+        for bucket in np.unique(of_row).tolist():
+            files = sources.print_files.get(bucket, [])
+            new = marked.fingerprints[of_row == bucket]
+            made, gone = fingerprints.added(place, files, bucket, new)
+            yield from made
+            yield from (moves.gone(one) for one in gone)
 
 
 def mark_streams(
@@ -175,7 +201,9 @@ def mark_streams(
     new = rows.filter(pa.array(np.repeat(kept, lengths))).select(schemas.READING.names)
     readings = clocks.place(parts.joined([new, *found.taken], schemas.READING), clock)
     origins = heads.select(schemas.ORIGIN).filter(pa.array(lost))
-    return Marked(readings, origins, *parts.moved(found), changed, states, prints[kept | lost])
+    owners = heads.select(["device"]).filter(pa.array(kept | lost))
+    moved = parts.moved(found)
+    return Marked(readings, origins, *moved, changed, states, prints[kept | lost], owners)
 
 
 def _chosen(found: parts.Settled, begins: np.ndarray) -> list[np.ndarray]:

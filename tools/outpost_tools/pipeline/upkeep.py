@@ -8,14 +8,15 @@ older than KEPT_H.
 from __future__ import annotations
 
 import datetime
-from pathlib import Path
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import changes, consumed, delta, lock, tables
+from outpost_tools.pipeline import changes, delta, plan, tables
+from outpost_tools.store.at import at
+from outpost_tools.store.base import Store
 
 KEPT_H = 24
 # Each round replaces files of these tables, and nobody reads the old ones: they stay for an hour.
@@ -28,14 +29,15 @@ _TRIES = 10
 _FIRST_DAY, _LAST_DAY = datetime.date(1970, 1, 1), datetime.date(2200, 1, 1)
 
 
-def compact(tables_dir: Path, *, kept_h: int = KEPT_H) -> dict[str, tuple[int, int]]:
+def compact(tables_dir: delta.Place, *, kept_h: int = KEPT_H) -> dict[str, tuple[int, int]]:
     """{table: (files before, files after)}. Raises ToolError when a run repeatedly replaced what
     was being compacted."""
     result = {}
     for name in tables.ALL:
-        place = tables_dir / name
+        place = at(tables_dir) / name
         before = len(delta.files_of(delta.open_table(place)))
-        _compacted(place)
+        if name != "fingerprints":  # whose files are sorted, and merged by the rounds
+            _compacted(place)
         table = delta.open_table(place)
         hours = min(kept_h, 1) if name in _SOON else kept_h
         # `full`: also files that tasks wrote for a killed batch. Newer files belong to a run.
@@ -44,11 +46,11 @@ def compact(tables_dir: Path, *, kept_h: int = KEPT_H) -> dict[str, tuple[int, i
     return result
 
 
-def _compacted(place: Path) -> None:
+def _compacted(place: Store) -> None:
     for left in reversed(range(_TRIES)):
         try:
             size = _FILE_BYTES.get(place.name, _MOST_FILE_BYTES)
-            with delta.synced(place):
+            with place.settled(always=delta.NEWEST_CHECKPOINT):
                 delta.open_table(place).optimize.compact(target_size=size)
             return
         except CommitFailedError as error:
@@ -56,36 +58,35 @@ def _compacted(place: Path) -> None:
                 raise ToolError(f"{place}: a run changes it all the time: {error}") from None
 
 
-def delete_device(tables_dir: Path, device: str) -> dict[str, int]:
-    """{table: rows deleted}: everything that came from the device. Raises ToolError during a run:
-    a batch in progress commits the state that it started with, which contains the device."""
-    with lock.held(tables_dir):
-        _check_no_batch_is_open(tables_dir)
-        return _delete_device(tables_dir, device)
+def delete_device(tables_dir: delta.Place, device: str) -> dict[str, int]:
+    """{table: rows deleted}: everything that came from the device. A round that started before
+    finds its state changed, and is repeated. Raises ToolError where a round is open that was
+    interrupted."""
+    _check_no_round_is_open(tables_dir)
+    return _delete_device(at(tables_dir), device)
 
 
-def _check_no_batch_is_open(tables_dir: Path) -> None:
-    """A batch is open when its driver was killed between its commits. Raises ToolError."""
-    query = consumed.query(tables_dir)
-    done = {delta.committed(tables_dir / name, query) for name in tables.SILVER_TABLES}
-    if len(done) > 1:
+def _check_no_round_is_open(tables_dir: delta.Place) -> None:
+    """Its driver was killed between its commits, or is at it now. Raises ToolError."""
+    if plan.is_open(delta.Opened(tables_dir)):
         raise ToolError(
-            f"{tables_dir}: a run was ended in the middle of a batch; `outpost pipeline run` "
-            "finishes it, then repeat this"
+            f"{tables_dir}: a round was interrupted, or is being committed now; `outpost pipeline "
+            "run` finishes it, then repeat this"
         )
 
 
-def _delete_device(tables_dir: Path, device: str) -> dict[str, int]:
+def _delete_device(tables_dir: Store, device: str) -> dict[str, int]:
     of_device = f"device = {delta.text(device)}"
     # The collector's --prefix precedes it.
     topics = f"ends_with(topic, {delta.text(f'/{device}/data')})"
-    conditions = {name: of_device for name in tables.ALL} | {"quarantine": topics}
+    conditions = {name: of_device for name in tables.ALL if name != "fingerprints"}
+    conditions["quarantine"] = topics
     # Gold may not yet have processed what silver had of it.
     note = {changes.NOTE: {"again": [device]}}
     return {name: _deleted(tables_dir / name, where, note) for name, where in conditions.items()}
 
 
-def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
+def delete_before(tables_dir: delta.Place, day: datetime.date) -> dict[str, int]:
     """{table: rows deleted}: readings and windows of the days before, frames that arrived then.
     What is known about devices and boots stays, and so does a window that has a later reading."""
     day = min(max(day, _FIRST_DAY), _LAST_DAY)
@@ -97,11 +98,11 @@ def delete_before(tables_dir: Path, day: datetime.date) -> dict[str, int]:
         "windows": f"last_time < {begin}",
         "quarantine": f"received < {begin}",
     }
-    return {name: _deleted(tables_dir / name, where) for name, where in conditions.items()}
+    return {name: _deleted(at(tables_dir) / name, where) for name, where in conditions.items()}
 
 
-def _deleted(place: Path, where: str, note: dict[str, Any] | None = None) -> int:
+def _deleted(place: Store, where: str, note: dict[str, Any] | None = None) -> int:
     table: DeltaTable = delta.open_table(place)
-    with delta.synced(place):
+    with place.settled(always=delta.NEWEST_CHECKPOINT):
         found = table.delete(where, commit_properties=CommitProperties(custom_metadata=note))
     return found["num_deleted_rows"] or 0

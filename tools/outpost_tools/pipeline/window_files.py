@@ -4,15 +4,14 @@ which wait for a later round. Reads files; writes none."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from outpost_tools.pipeline import delta, gold_schemas, left, packed, stored, tables, windows
+from outpost_tools.store.base import Store
 
 
 class Revision(NamedTuple):
@@ -46,7 +45,7 @@ class _File(NamedTuple):
 class Reader:
     """again: devices whose windows are all recomputed. most_files: of silver, to open at once."""
 
-    tables_dir: Path
+    tables_dir: Store
     window_s: float
     again: list[str]
     most_files: int
@@ -96,8 +95,8 @@ class Reader:
             mine = of_bucket.get(int(one["partition"]), left.KEYS.empty_table())
             if not self._may_hold(one, mine):
                 continue
-            path = delta.path_in(self.tables_dir / "windows", one)
-            rows = tables.read_files([path], gold_schemas.WINDOWS)
+            name = delta.name_of(one)
+            rows = tables.read_files(self.tables_dir / "windows", [name], gold_schemas.WINDOWS)
             is_lost = pc.is_in(rows["device"], value_set=again).to_numpy()
             is_hit = windows.is_of(rows, mine) & ~is_lost
             if (is_hit | is_lost).any():
@@ -112,6 +111,5 @@ class Reader:
         if not keys.num_rows or file["last"] < ends["min"] or file["first"] > ends["max"]:
             return False
         near = (pc.field("start") >= ends["min"]) & (pc.field("start") <= ends["max"])
-        path = delta.path_in(self.tables_dir / "windows", file)
-        found = pa.parquet.read_table(path, columns=windows.KEY, filters=near, partitioning=None)
-        return bool(windows.is_of(found, keys).any())
+        data = tables.dataset(self.tables_dir / "windows", [delta.name_of(file)], left.KEYS)
+        return bool(windows.is_of(data.to_table(filter=near), keys).any())

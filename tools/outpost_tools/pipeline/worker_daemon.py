@@ -5,10 +5,10 @@ import gc
 
 from pyspark import daemon
 
-from outpost_tools.pipeline import decode, gold, source, transforms
+from outpost_tools.pipeline import decode, gold, transforms
 
 # With pyarrow, numpy and pandas, importing these takes a second of CPU each time.
-LOADED = (decode, gold, source, transforms)
+LOADED = (decode, gold, transforms)
 
 if __name__ == "__main__":
     # A worker collects garbage after each task; this excludes all that was imported.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 
@@ -53,6 +54,15 @@ class Store(ABC):
     def __truediv__(self, name: str) -> Store:
         """A folder in this one. It need not exist."""
 
+    @property
+    def absolute(self) -> str:
+        """A URI that means the same in every working directory."""
+        return self.uri
+
+    def is_there(self) -> bool:
+        """Whether the folder exists. A bucket has no folders: files make them."""
+        return True
+
     def __str__(self) -> str:
         return self.uri
 
@@ -89,9 +99,14 @@ class Store(ABC):
         """Makes these files, written before, durable. Files that are gone are skipped."""
 
     @abstractmethod
-    def entries(self, after: str = "") -> list[Entry]:
-        """The files directly in the folder whose names come after that one, in the order of their
-        names. Empty if there is no such folder."""
+    def settled(self, always: str = "") -> AbstractContextManager[None]:
+        """What others (Delta) write below this folder inside the block is durable after it. always:
+        the name of a file that they replace instead of making a new one."""
+
+    @abstractmethod
+    def entries(self, after: str = "", before: str = "") -> list[Entry]:
+        """The files directly in the folder whose names come after the one and, if that is not "",
+        before the other, in the order of their names. Empty if there is no such folder."""
 
     @abstractmethod
     def folders(self) -> list[str]:

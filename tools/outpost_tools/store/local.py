@@ -7,7 +7,7 @@ import contextlib
 import errno
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,13 @@ class LocalStore(Store):
     @property
     def is_local(self) -> bool:
         return True
+
+    @property
+    def absolute(self) -> str:
+        return str(self.path.resolve())
+
+    def is_there(self) -> bool:
+        return self.path.is_dir()
 
     def __truediv__(self, name: str) -> LocalStore:
         return LocalStore(self.path / name)
@@ -73,11 +80,24 @@ class LocalStore(Store):
         for path in (*paths, *{path.parent for path in paths}, self.path):
             sync_path(path)
 
-    def entries(self, after: str = "") -> list[Entry]:
+    @contextlib.contextmanager
+    def settled(self, always: str = "") -> Iterator[None]:
+        before = self._below()
+        yield
+        made = self._below() - before
+        if always:
+            made |= {*self.path.rglob(always)}
+        for path in (*sorted(made), *sorted({path.parent for path in made})):
+            sync_path(path)
+
+    def _below(self) -> set[Path]:
+        return set(self.path.rglob("*"))
+
+    def entries(self, after: str = "", before: str = "") -> list[Entry]:
         try:
             with os.scandir(self.path) as found:
-                files = [one for one in found if one.name > after and one.is_file()]
-                return sorted(Entry(one.name, one.stat().st_size) for one in files)
+                near = [one for one in found if after < one.name and _is_before(one.name, before)]
+                return sorted(Entry(one.name, one.stat().st_size) for one in near if one.is_file())
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -101,6 +121,10 @@ class LocalStore(Store):
         from pyarrow import fs
 
         return fs.SubTreeFileSystem(str(self.path), fs.LocalFileSystem())
+
+
+def _is_before(name: str, end: str) -> bool:
+    return not end or name < end
 
 
 def _temporary(path: Path, data: bytes) -> Path:

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -95,20 +96,25 @@ class ObjectStore(Store):
 
     def write(self, name: str, data: Any) -> None:
         with self._reached(name) as client:
-            client.put(self._key(name), data)
+            client.put(self._key(name), bytes(data))
 
     def sync(self, names: Iterable[str]) -> None:
         """The service has answered: it is durable."""
 
-    def entries(self, after: str = "") -> list[Entry]:
+    def settled(self, always: str = "") -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def entries(self, after: str = "", before: str = "") -> list[Entry]:
         begin = f"{self.prefix}/" if self.prefix else ""
-        found = []
+        found: list[Entry] = []
         with self._reached() as client:
             offset = self._key(after) if after else None
             for page in client.list(begin or None, offset=offset, chunk_size=1000):
                 names = ((one["path"].removeprefix(begin), one["size"]) for one in page)
                 found += [Entry(name, size) for name, size in names if "/" not in name]
-        return sorted(found)
+                if before and found and found[-1].name >= before:
+                    break
+        return sorted(one for one in found if not before or one.name < before)
 
     def folders(self) -> list[str]:
         with self._reached() as client:

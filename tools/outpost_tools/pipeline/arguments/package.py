@@ -17,7 +17,7 @@ _EXAMPLES = """\
 examples:
   outpost pipeline package outpost.zip
   spark-submit --master spark://host:7077 --executor-memory 2g --py-files outpost.zip \\
-               outpost_submit.py run --log /nfs/log --tables /nfs/tables
+               outpost_submit.py run --log s3://bucket/log --tables s3://bucket/tables
 
 The executors' Python (PYSPARK_PYTHON) must have pyarrow, pandas, numpy, deltalake, msgspec and
 cbor2.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.pipeline.arguments import options
+from outpost_tools.store.at import argument
 
 SUMMARY = "delete segments that every reader has committed"
 
@@ -16,7 +16,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     options.add_log(parser)
     parser.add_argument(
         "--forget",
-        type=Path,
+        type=argument,
         metavar="TABLES",
         help="remove these tables from the readers of the log",
     )
@@ -26,7 +26,8 @@ def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
     options.check_log(args.log)
     consumed = options.load("consumed")
+    log = options.load("logs").Log.at(args.log)
     if args.forget is not None:
-        consumed.forget(args.log, args.forget)
-    print(consumed.pruned(args.log))
+        consumed.forget(log, args.forget)
+    print(consumed.pruned(log))
     return 0

@@ -14,9 +14,11 @@ examples:
   outpost pipeline run --log log --tables tables
   outpost pipeline run --log log --tables tables --master local[8] --shuffle-partitions 8 \\
                        --conf spark.driver.memory=6g
+  outpost pipeline run --log log --tables tables --engine local
+  outpost pipeline run --log s3://bucket/log --tables s3://bucket/tables
   outpost pipeline package outpost.zip
   spark-submit --master spark://host:7077 --executor-memory 2g --py-files outpost.zip \\
-               outpost_submit.py run --log /nfs/log --tables /nfs/tables
+               outpost_submit.py run --log s3://bucket/log --tables s3://bucket/tables
 
 Spark's settings take precedence in this order: --master, --conf and --shuffle-partitions of this
 command; options of spark-submit (or PYSPARK_SUBMIT_ARGS); spark-defaults.conf; SPARK_* variables;
@@ -31,6 +33,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "run", SUMMARY, run, examples=_EXAMPLES)
     options.add_log(parser)
     options.add_tables(parser)
+    parser.add_argument(
+        "--engine",
+        choices=("spark", "local"),
+        default="spark",
+        help="local: the same in processes of this machine, without Java (default: %(default)s)",
+    )
     _add_spark(parser.add_argument_group("Spark"))
     parser.add_argument(
         "--window",
@@ -88,7 +96,8 @@ def run(args: argparse.Namespace) -> int:
 
     from outpost_tools.common import needs
 
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise spark-submit has found Java
+    is_spark = args.engine == "spark"
+    if is_spark and "PYSPARK_GATEWAY_PORT" not in os.environ:  # or spark-submit has found Java
         needs.check_spark(
             "pipeline", master=args.master
         )  # reported at once, not after loading Spark's libraries
