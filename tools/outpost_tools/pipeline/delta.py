@@ -330,6 +330,15 @@ def _below(table: DeltaTable, uri: str) -> str:
     return unquote(uri).removeprefix("file://").removeprefix(root).lstrip("/")
 
 
+def dataset(
+    table: DeltaTable, where: str | None = None, schema: pa.Schema | None = None
+) -> pa.dataset.Dataset:
+    """Reads nothing yet. where: SQL that selects files, not rows."""
+    return table.to_pyarrow_dataset(
+        filesystem=place_of(table).filesystem, file_pruning_predicate=where, schema=schema
+    )
+
+
 class Commit(NamedTuple):
     """A change of a table's rows: what the history says about it, the files it added (rows of
     FILES, with `rows`), whether it removed any, and the partitions of both."""

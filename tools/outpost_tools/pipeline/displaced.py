@@ -32,9 +32,7 @@ def stored(
     near += f" AND seq BETWEEN {min(numbers)} AND {max(numbers)}"
     is_near = pc.field("device").isin(sorted(set(devices)))
     is_near &= pc.field("seq").isin(sorted(set(numbers)))
-    data = delta.open_table(place, version).to_pyarrow_dataset(
-        file_pruning_predicate=near, schema=tables.schema("readings")
-    )
+    data = delta.dataset(delta.open_table(place, version), near, tables.schema("readings"))
     try:
         rows = data.to_table(columns=schemas.READING.names, filter=is_near)
     except FileNotFoundError:

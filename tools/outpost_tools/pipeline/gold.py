@@ -271,7 +271,7 @@ class Maker:
         ends = (delta.text(min(devices)), delta.text(max(devices)))
         near, mine = f"device BETWEEN {ends[0]} AND {ends[1]}", pc.field("device").isin(devices)
         silver = delta.open_table(self.tables_dir / "readings")
-        data = silver.to_pyarrow_dataset(file_pruning_predicate=near)
+        data = delta.dataset(silver, near)
         return data.to_table(columns=_NEEDED, filter=mine).cast(_READ)
 
     # --- windows ---

@@ -73,7 +73,7 @@ def conflicting(
     topics = f"/({'|'.join(map(re.escape, sorted(devices)))})/data$"
     is_conflict = pc.field("reason") == CONFLICT
     is_conflict &= pc.match_substring_regex(pc.field("topic"), topics)
-    data = table.to_pyarrow_dataset(schema=tables.schema("quarantine"))
+    data = delta.dataset(table, None, tables.schema("quarantine"))
     try:
         rows = data.to_table(filter=is_conflict).to_pylist()
     except FileNotFoundError:
@@ -163,7 +163,7 @@ def _ms(time) -> int:
 def segment(place: delta.Place, number: int, version: int) -> bytes:
     """The frames that this call of replay has freed, as a segment; of that version of the table.
     Raises FileNotFoundError when they have left it."""
-    data = delta.open_table(place, version).to_pyarrow_dataset(schema=schemas.QUARANTINE_TABLE)
+    data = delta.dataset(delta.open_table(place, version), None, schemas.QUARANTINE_TABLE)
     rows = data.to_table(filter=pc.field("replay") == number)
     if not rows.num_rows:
         raise FileNotFoundError(f"{place}: has no frames of replay {number} any more")

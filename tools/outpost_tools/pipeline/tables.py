@@ -156,7 +156,7 @@ def open_dataset(tables: delta.Place, name: str, where: str | None = None) -> pa
             f"{tables}: no table {name!r} yet; run `outpost pipeline run` first"
         )
     table = delta.open_table(directory(tables, name))
-    return table.to_pyarrow_dataset(file_pruning_predicate=where, schema=_SCHEMAS[name])
+    return delta.dataset(table, where, _SCHEMAS[name])
 
 
 def read_files(place: Store, names: Iterable[str], schema: pa.Schema) -> pa.Table:

@@ -132,10 +132,35 @@ class ObjectStore(Store):
 
     @property
     def filesystem(self) -> Any:
-        from deltalake.fs import DeltaStorageHandler
-        from pyarrow import fs
+        return _filesystem(self.bucket, self.prefix)
 
-        return fs.PyFileSystem(DeltaStorageHandler(self.uri, self.options))
+
+@functools.cache
+def _filesystem(bucket: str, prefix: str) -> Any:
+    """Arrow's own, in C++: one whose files are Python objects can abort the program at its end."""
+    from pyarrow import fs
+
+    scheme, _, name = bucket.partition("://")
+    if scheme == "s3":
+        found = fs.S3FileSystem(**_s3_settings())
+    elif scheme == "gs":
+        found = fs.GcsFileSystem()
+    else:
+        name, _, host = name.partition("@")
+        account = host.partition(".")[0] or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
+        found = fs.AzureFileSystem(account, os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"))
+    return fs.SubTreeFileSystem(f"{name}/{prefix}".rstrip("/"), found)
+
+
+def _s3_settings() -> dict[str, Any]:
+    """Of the environment, what Arrow does not look up by itself."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    found: dict[str, Any] = {"region": region} if region else {}
+    if endpoint:
+        scheme, _, host = endpoint.partition("://")
+        found |= {"scheme": scheme, "endpoint_override": host.rstrip("/")}
+    return found
 
 
 def _cause(error: Exception) -> str:
