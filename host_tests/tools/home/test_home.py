@@ -19,7 +19,7 @@ import pytest
 from collector_process import wait_until
 from home_run import Board, Home
 from outpost_tools import cli
-from outpost_tools.common import children, job_notes
+from outpost_tools.common import children, java, job_notes, needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.home import jobs as jobs_module
@@ -208,7 +208,7 @@ def test_a_job_with_nothing_to_do_is_asked_again_soon(tmp_path, monkeypatch):
 
 def test_tables_are_due_when_any_collector_has_a_new_segment(tmp_path, monkeypatch):
     """Another --id, as the collector advises for a restored disk, counts its segments from 0."""
-    monkeypatch.setattr(plan_module.needs, "check_spark", lambda *_: None)
+    monkeypatch.setattr(plan_module.needs, "check", lambda *_: None)
     state = State(tmp_path / "home")
     state.take()
     wish = Wish(state, [], None, ["--broker", "h:1"], [], "http://127.0.0.1:1/", 15, 1)
@@ -230,22 +230,30 @@ def test_a_full_disk_ends_no_job_and_not_the_program(tmp_path):
     jobs.turn()  # goes on
 
 
-def test_without_java_it_says_so_once_and_runs_the_rest(tmp_path, monkeypatch):
-    from outpost_tools.common import java
+def test_tables_need_no_java_and_no_spark(tmp_path, monkeypatch):
+    monkeypatch.setattr(java, "environment", _absent)
+    made = plan(a_wish(tmp_path))
+    assert [job.name for job in made.jobs] == ["tables", "compaction", "export"]
 
-    def absent():
-        raise ToolError("no Java found: run `outpost fetch java`")
 
-    monkeypatch.setattr(java, "environment", absent)
-    state = State(tmp_path / "home")
-    state.take()
-    wish = Wish(state, [], None, ["--broker", "h:1"], [], "http://127.0.0.1:1/", 15, 1)
-    made = plan(wish)
-    assert sum("outpost fetch java" in line for line in made.told) == 1
+def test_without_the_packages_of_tables_it_says_so_once_and_runs_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setitem(needs.EXTRAS, "tables", ("no_such_package",))
+    made = plan(a_wish(tmp_path))
+    assert sum("not installed: no_such_package" in line for line in made.told) == 1
     assert [job.name for job in made.jobs] == ["export"]
     assert list(made.commands) == ["collector", "page"]
     for command in made.commands.values():  # all of it is a command of ours
         cli.build_parser(command[3]).parse_args(command[3:])
+
+
+def _absent():
+    raise ToolError("no Java found: run `outpost fetch java`")
+
+
+def a_wish(tmp_path):
+    state = State(tmp_path / "home")
+    state.take()
+    return Wish(state, [], None, ["--broker", "h:1"], [], "http://127.0.0.1:1/", 15, 1)
 
 
 def test_a_folder_that_is_gone_is_told_once_and_ends_nothing(tmp_path, capsys):

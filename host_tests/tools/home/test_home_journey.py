@@ -1,6 +1,6 @@
 # cpython-only: the built wheel, real mosquitto, MicroPython and Chromium
 # ruff: noqa: F811 - fixtures of built_package
-"""From an empty folder and the wheel, without Java and without the extras, to a board's values on
+"""From an empty folder and the wheel, without the extras, to a board's values on
 the page: the commands of the newcomer's page as they are typed, with a mistake before each of them.
 Each mistake says what was wrong and what to do, and the next command goes on with nothing lost.
 
@@ -8,7 +8,6 @@ The board is the rig's: 32-bit MicroPython behind a pseudo-terminal.
 """
 
 import json
-import os
 import re
 import signal
 import socket
@@ -30,7 +29,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 class Newcomer:
-    """Types commands in an empty folder, on a machine without Java."""
+    """Types commands in an empty folder."""
 
     def __init__(self, outpost, folder):
         self._outpost, self.folder = outpost, folder
@@ -99,9 +98,9 @@ def started(newcomer, home):
         newcomer.types(
             f"run home {page} {taken}", 1, f"port {taken}: another program has it"
         )  # or an own address that is another one's
-    home.start({**os.environ, "JAVA_HOME": "/nowhere"})
+    home.start()
     home.wait_for("ready")
-    assert re.search(r"tables   none.*outpost-mqtt\[pipeline,report\].*no Java found", home.text())
+    assert re.search(r"tables   none.*outpost-mqtt\[tables,report\]", home.text())
 
 
 def provisioned(newcomer, board):
@@ -170,7 +169,7 @@ def test_from_an_empty_folder_to_values_on_the_page(newcomer, home, board, tmp_p
             assert not browser.errors
     assert home.terminate(signal.SIGINT) == 0  # in the middle; the board measures on
     time.sleep(2)
-    home.start({**os.environ, "JAVA_HOME": "/nowhere"})
+    home.start()
     home.wait_for("ready", times=2)
     highest = max(home.stored())
     wait_until(lambda: max(home.stored()) > highest + 20)

@@ -1,4 +1,4 @@
-# cpython-only: Spark, with real mosquitto and MicroPython
+# cpython-only: the pipeline, with real mosquitto and MicroPython
 """`outpost run` with a real board: the rig's, on 32-bit MicroPython, flashed over its serial port
 with the credentials of the broker that `outpost run` made, publishes over TLS; and its job makes
 tables and report of that.
@@ -9,7 +9,7 @@ import pytest
 from collector_process import wait_until
 from flash_rig import Rig, tree  # noqa: F401 - a fixture
 from home_run import Home
-from outpost_tools.common import children, java, needs
+from outpost_tools.common import children, needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
 
@@ -17,17 +17,16 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
-def spark():
+def packages():
     try:
-        needs.check("pipeline", "report")
-        java.environment()
+        needs.check("tables", "report")
     except ToolError as error:
         pytest.skip(f"missing: {error}")
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
 
 
-def test_a_boards_readings_become_tables_and_a_report(spark, tmp_path, tree):  # noqa: F811
+def test_a_boards_readings_become_tables_and_a_report(packages, tmp_path, tree):  # noqa: F811
     import deltalake
 
     home = Home(tmp_path, "--minutes", "1", "--collect=--segment-seconds=2")
@@ -44,7 +43,7 @@ def test_a_boards_readings_become_tables_and_a_report(spark, tmp_path, tree):  #
             assert rig.row("message").startswith("the collector confirmed it after")
             wait_until(lambda: len(home.stored()) >= 20)
         assert 'outpost_reading{board="kitchen",sensor="count"' in home.page("/metrics")
-        home.wait_for("tables: done in", limit_s=600)  # Spark, on a loaded machine
+        home.wait_for("tables: done in", limit_s=600)
         rows = deltalake.DeltaTable(str(home.state / "tables" / "readings")).to_pyarrow_table()
         assert set(rows["device"].to_pylist()) == {"kitchen"}
         counts = [row for row in rows.to_pylist() if row["name"] == "count"]

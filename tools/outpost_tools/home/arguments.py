@@ -21,9 +21,9 @@ from outpost_tools.common.errors import ToolError
 SUMMARY = "run everything that a home needs: broker, collector, live page, tables"
 _DESCRIPTION = """\
 Run a broker (mosquitto, with TLS and a user for each board), the collector and the live page. From
-time to time, also update the tables and their report (if Java is available), compact the tables,
-and write a CSV file for each day. If one of these programs ends, it is restarted, at growing
-intervals, and the restart is reported.
+time to time, also update the tables and their report, compact the tables, and write a CSV file for
+each day. If one of these programs ends, it is restarted, at growing intervals, and the restart is
+reported.
 
 All state is in one folder. After a restart, even after a power cut, the command continues where it
 stopped. SIGTERM and Ctrl-C end it cleanly. With FOLDER/alerts.toml, it also reports problems to a

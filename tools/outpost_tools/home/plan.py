@@ -117,7 +117,7 @@ def _tables(wish: Wish, made: Plan) -> None:
         made.told.append("tables   none, as asked for")
         return
     try:
-        needs.check_spark("pipeline", "report")
+        needs.check("tables", "report")
     except ToolError as error:
         made.told.append(f"tables   none, and no report: {error}")
         return
@@ -129,7 +129,8 @@ def _tables(wish: Wish, made: Plan) -> None:
         if newest == seen[0]:
             return []
         seen[0] = newest
-        run = ["pipeline", "run", "--log", str(state.log), "--tables", str(state.tables)]
+        places = ["--log", str(state.log), "--tables", str(state.tables)]
+        run = ["pipeline", "run", "--engine", "local", *places]  # starts at once, without Java
         report = ["report", "--tables", str(state.tables), "--out", str(state.report)]
         return [[*OUTPOST, *run], [*OUTPOST, *report]]
 
