@@ -55,8 +55,9 @@ def _fails(reason: str) -> bool:
 
 # Begun first, so that no long one is left alone at the end.
 _LONGEST = (
-    "test_flash.py", "test_pipeline.py", "test_rp2.py", "test_selftest.py", "test_real_sockets.py",
-    "test_pipeline_kill.py", "test_pipeline_damage.py", "test_soak.py",
+    "test_flash.py", "test_pipeline.py", "test_pipeline_features.py", "test_rp2.py",
+    "test_selftest.py", "test_real_sockets.py", "test_pipeline_kill.py", "test_pipeline_damage.py",
+    "test_soak.py",
 )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ class Phases:
 
 def outpost(source: Path, target: Path, phases: Phases) -> None:
     from outpost_tools.pipeline import job, session
+    from outpost_tools.pipeline.spark import Spark
 
     spark = session.start("local[2]", target / "spark.log")
     phases.end("start")
@@ -67,7 +68,7 @@ def outpost(source: Path, target: Path, phases: Phases) -> None:
         if text.startswith("computing "):
             phases.end("silver")
 
-    job.run(spark, source / "log", target, progress=progress)
+    job.run(Spark(spark), source / "log", target, progress=progress)
     phases.end("gold")
     spark.stop()
 
@@ -195,7 +196,7 @@ def result_files(way: str, target: Path) -> list[Path]:
         from outpost_tools.pipeline import delta
 
         silver = delta.open_table(target / "readings")
-        return [delta.path_of(silver, one) for one in delta.files_of(silver)]
+        return [target / "readings" / delta.name_of(one) for one in delta.files_of(silver)]
     return sorted(path for path in (target / "silver").rglob("*.parquet") if path.stat().st_size)
 
 

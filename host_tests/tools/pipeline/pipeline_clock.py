@@ -1,4 +1,4 @@
-"""Arrivals from a wrong clock, through Spark; run by test_pipeline.py in its session."""
+"""Arrivals from a wrong clock; run by test_pipeline_features.py."""
 
 import time
 
@@ -37,7 +37,7 @@ def found_with_times(tables_dir) -> dict[str, int]:
 
 
 @pytest.mark.long
-def test_a_wrong_clock_of_the_collector_keeps_no_reading_from_the_tables(spark, tmp_path):
+def test_a_wrong_clock_of_the_collector_keeps_no_reading_from_the_tables(engine, tmp_path):
     """Of a and b, slow and fast, the frames are marked. Of c and d they are not, as those of older
     versions: silver gets them by a replay."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
@@ -46,13 +46,13 @@ def test_a_wrong_clock_of_the_collector_keeps_no_reading_from_the_tables(spark, 
         write_20(log, names[1], 6 * 365 * DAY_S, is_unset=is_unset)
     tables.create(tables_dir)
     troubles, said = rounds.Troubles(log, tables_dir), []
-    patient_job.run(spark, log, tables_dir)
+    patient_job.run(engine, log, tables_dir)
     troubles.tell(said.append)
     assert any("the clock of a board is wrong" in line for line in said) and troubles.count == 36
     counts = found_with_times(tables_dir)
     assert (counts["a"], counts["b"]) == (20, 20), counts
     assert quarantine.replay(tables_dir, "time") == (36, 0)
-    patient_job.run(spark, log, tables_dir)
+    patient_job.run(engine, log, tables_dir)
     # c's and d's reading without a time of its own has an arrival that nothing disproves
     counts = found_with_times(tables_dir)
     assert counts == {"a": 20, "b": 20, "c": 19, "d": 19}, counts

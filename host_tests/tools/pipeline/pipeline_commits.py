@@ -1,5 +1,5 @@
-"""Readers of other engines, and a driver that dies, at every commit of a round; run by
-test_pipeline.py in its Spark session.
+"""Readers of other engines at every commit of a round; run by test_pipeline.py in its Spark
+session.
 """
 
 import itertools
@@ -11,9 +11,8 @@ import pytest
 
 import engines
 import patient_job
-from ground_truth import START_MS
-from outpost_tools.pipeline import delta, tables, upkeep
-from pipeline_features import DAY_MS, T0, message, put, recomputed_windows, windows_of
+from outpost_tools.pipeline import tables, upkeep
+from pipeline_features import T0, message, put, recomputed_windows, windows_of
 
 KEY = ["device", "stream", "seq", "record", "value"]
 COLUMNS = {
@@ -74,7 +73,7 @@ def test_five_engines_read_rightly_while_runs_and_compactions_go_on(spark, tmp_p
         put(log, *(message(n, 1, bt=T0 + n % 3 * 86_400) for n in numbers), *late)
         for n in (*numbers, 900 + part, 990 - part):
             truth["board-5", "00000005", n, 0, float(n)] = 1
-    readers = engines.all_engines(spark)
+    readers = engines.all_engines(spark.session)
     watcher = Watcher(tables_dir, readers)
     watcher.start()
     try:
@@ -92,64 +91,3 @@ def test_five_engines_read_rightly_while_runs_and_compactions_go_on(spark, tmp_p
             assert sorted(map(str, read(tables_dir / name, columns))) == ours, (name, engine)
     assert Counter(map(tuple, engines.by_duckdb(tables_dir / "readings", KEY))) == truth
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
-
-
-def contents(tables_dir) -> dict[str, list[str]]:
-    return {n: sorted(map(str, tables.read_table(tables_dir, n).to_pylist())) for n in tables.ALL}
-
-
-class Died(Exception):
-    pass
-
-
-def rounds(log):
-    """Each call brings new messages, some of which move what came before, conflicts, the whole of
-    what came in part, and one frame that is none."""
-    put(log, *(message(n, 1, up=n) for n in range(6)), message(8, 1, up=8, bt=T0 + 8), b"x",
-        message(10, 2, bt=T0 + 30))  # fmt: skip
-    yield
-    put(log, message(7, 1, up=7, bt=T0 - 86_400), message(3, 1, up=3, value=7.5), b"y",
-        message(9, 2, bt=T0 + 20), message(10, 2, bt=T0 + 30, records=[{"n": "more", "v": 1}]),
-        received_ms=START_MS + 4 * DAY_MS)  # fmt: skip
-    put(log, message(8, 1, up=8, bt=T0 + 8, value=2.5), collector="collector-2",
-        received_ms=START_MS + DAY_MS)  # fmt: skip
-    yield
-
-
-@pytest.mark.long
-def test_a_driver_that_dies_after_any_commit_changes_nothing(spark, tmp_path, monkeypatch):
-    """It dies after the first commit that it makes, each time again: between any two of a round,
-    also those of two tables of gold. SIGKILL at such moments: test_pipeline_kill.py."""
-    logs, commit = {name: tmp_path / name / "log" for name in ("plain", "dying")}, delta.commit
-
-    def dying(*arguments, **named):
-        commit(*arguments, **named)
-        raise Died
-
-    for _ in zip(*map(rounds, logs.values()), strict=True):
-        patient_job.run(spark, logs["plain"], tmp_path / "plain" / "tables")
-        deaths = 0
-        with monkeypatch.context() as patch:
-            patch.setattr(delta, "commit", dying)
-            while dies(spark, logs["dying"], tmp_path / "dying" / "tables"):
-                assert_readable(tmp_path / "dying" / "tables")
-                deaths += 1
-        assert deaths == len(tables.ALL), "each table has its commit"
-        found, expected = (contents(tmp_path / name / "tables") for name in ("dying", "plain"))
-        for name in tables.ALL:
-            assert found[name] == expected[name], name
-
-
-def dies(spark, log, tables_dir) -> bool:
-    try:
-        patient_job.run(spark, log, tables_dir)
-    except Exception as error:
-        assert "Died" in f"{type(error)} {error}"
-        return True
-    return False
-
-
-def assert_readable(tables_dir) -> None:
-    """No number twice, whenever it died."""
-    rows = tables.read_table(tables_dir, "readings", ["seq", "record"]).to_pylist()
-    assert len(rows) == len({(row["seq"], row["record"]) for row in rows})

@@ -1,4 +1,4 @@
-"""Messages that have another's number, through Spark; run by test_pipeline.py in its session."""
+"""Messages that have another's number; run by test_pipeline_features.py."""
 
 import json
 import shutil
@@ -45,18 +45,18 @@ def device(tables_dir, name=DEVICE) -> dict:
 
 
 @pytest.mark.long
-def test_a_number_with_other_contents_is_kept_and_told_whenever_it_comes(spark, tmp_path):
+def test_a_number_with_other_contents_is_kept_and_told_whenever_it_comes(engine, tmp_path):
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     mine, other = [said(n, n) for n in range(6)], [said(n, n + 0.5) for n in range(6)]
     write(log, *enumerate(mine[:4]), (10, other[0]), (11, mine[0]), (12, other[0]))
     write(log, (20, other[0]), (21, other[1]), (22, mine[2]), (23, other[4]))
-    assert patient_job.run(spark, log, tables_dir, batch_bytes=1) == 2
+    assert patient_job.run(engine, log, tables_dir, batch_bytes=1) == 2
     assert kept(tables_dir) == other[:2]
     upkeep.compact(tables_dir, kept_h=0)
-    shutil.rmtree(tables_dir / fingerprints.FOLDER)  # they are made again of the tables
+    shutil.rmtree(tables_dir / fingerprints.TABLE)  # recreated from the other tables
     again = [(30 + n, content) for n, content in enumerate(mine[:4] + other[:2] + [other[4]])]
     write(log, *again, (40, mine[4]), (41, said(3, 3, name="other")))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     assert values(tables_dir) == {0: 0, 1: 1, 2: 2, 3: 3, 4: 4.5}
     assert kept(tables_dir) == sorted([*other[:2], mine[4], said(3, 3, name="other")])
     row = device(tables_dir)
@@ -68,18 +68,18 @@ def test_a_number_with_other_contents_is_kept_and_told_whenever_it_comes(spark, 
 
 @pytest.mark.long
 def test_of_several_collectors_the_message_received_first_is_in_silver_also_when_it_comes_later(
-    spark, tmp_path
+    engine, tmp_path
 ):
     """The second collector's log is read after the first one's, of which a segment was deleted."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     write(log, *((100 + n, said(n, n)) for n in range(4)))
     deleted = write(log, (110, said(4, 4)), (111, said(5, 5)))
     write(log, (120, said(6, 6)))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     deleted.unlink()
     earlier = [(50, said(1, 1.5)), (51, said(4, 4.5, records=[{"n": "more", "v": 7}]))]
     write(log, *earlier, (105, said(2, 2.5)), (106, said(0, 0)), collector="collector-2")
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     expected = {0: 0, 1: 1.5, 2: 2, 3: 3, 4: 4.5, 5: 5, 6: 6}
     for _ in range(2):
         rows = tables.read_table(tables_dir, "readings", ["seq", "record", "value"]).to_pylist()
@@ -125,7 +125,7 @@ def expected_of(rows) -> list[tuple]:
 
 @pytest.mark.long
 def test_a_series_that_comes_again_with_fewer_samples_is_a_repeat_whichever_came_first(
-    spark, tmp_path
+    engine, tmp_path
 ):
     """What a cut in an erase leaves of a released record: its beginning, or samples on both sides
     of a gap, from a restart on. By one collector, by two, in one batch, in several; and a board
@@ -136,19 +136,19 @@ def test_a_series_that_comes_again_with_fewer_samples_is_a_repeat_whichever_came
     gap = [series(seq, SAMPLES[:4] + SAMPLES[8:]) for seq in range(6)]
     write(log, (0, whole[0]), (1, begin[0]), (2, begin[1]), (3, gap[1]), (4, whole[1]), (5, gap[1]))
     write(log, (10, whole[2]), (11, begin[3]), (12, gap[4]))
-    assert patient_job.run(spark, log, tables_dir, batch_bytes=1) == 2
+    assert patient_job.run(engine, log, tables_dir, batch_bytes=1) == 2
     assert readings_of(tables_dir, 3) == expected_of(SAMPLES[:5])
     other = [(time, (first + (time > 50_000), *more)) for time, (first, *more) in SAMPLES]
     write(log, (20, begin[2]), (21, gap[2]), (22, whole[3]), (23, gap[3]), (24, series(2, other)))
     write(log, (9, whole[4]), (13, begin[4]), (30, gap[0]), collector="collector-2")
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     for _ in range(2):
         for seq in range(5):
             assert readings_of(tables_dir, seq) == expected_of(SAMPLES), seq
         upkeep.compact(tables_dir, kept_h=0)
-        shutil.rmtree(tables_dir / fingerprints.FOLDER)
+        shutil.rmtree(tables_dir / fingerprints.TABLE)
         write(log, *((40 + seq, gap[seq]) for seq in range(5)), (46, whole[1]))
-        assert patient_job.run(spark, log, tables_dir) == 1
+        assert patient_job.run(engine, log, tables_dir) == 1
     assert kept(tables_dir) == [series(2, other)]
     assert device(tables_dir)["conflicts"] == 1
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)

@@ -1,5 +1,4 @@
-"""`outpost export` beside silver that Spark made of the same log; run by test_pipeline.py in its
-session."""
+"""`outpost export` beside silver of the same log; run by test_pipeline_features.py."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +14,6 @@ from outpost_tools.pipeline import quarantine, schemas, tables
 from pipeline_features import message
 from series_world import DAY_MS, INTERVAL_MS, Thermometer, World
 
-# Of a message that came again in a later batch silver has the copy of the earlier batch.
-OF_A_COPY = {"received", "held", "collector", "segment", "offset"}
 ORDER = [(name, "ascending") for name in ("device", "stream", "seq", "record")]
 
 
@@ -37,15 +34,6 @@ def assert_equal(found: pa.Table, tables_dir, *, without=frozenset()) -> None:
 
 
 @pytest.mark.long
-def test_the_export_is_silver_of_many_batches_row_for_row(done, tmp_path, capsys):
-    log, tables_dir = done
-    status, rows = exported(log.directory, tmp_path)
-    assert status == 0
-    assert_equal(rows, tables_dir, without=OF_A_COPY)
-    assert f"{len(log.refused)} frames are not valid messages" in capsys.readouterr().err
-
-
-@pytest.mark.long
 def test_the_export_places_readings_by_their_boots_clock_as_silver_does(clockless, tmp_path):
     log, tables_dir, _ = clockless
     status, rows = exported(log, tmp_path)
@@ -53,7 +41,7 @@ def test_the_export_places_readings_by_their_boots_clock_as_silver_does(clockles
     assert_equal(rows, tables_dir)
 
 
-def test_series_are_readings_as_well(spark, tmp_path):
+def test_series_are_readings_as_well(engine, tmp_path):
     """Beside a single message; one without a clock, which a later one dates, and one twice."""
     log = Log(tmp_path / "log", SEED)
     rows = series_writer.climate(60)
@@ -65,7 +53,7 @@ def test_series_are_readings_as_well(spark, tmp_path):
     log._waiting.append(("board-1", single, False))
     log.seal(["collector-1"], per_segment=3)
     tables_dir = tmp_path / "tables"
-    assert patient_job.run(spark, log.directory, tables_dir) == 1
+    assert patient_job.run(engine, log.directory, tables_dir) == 1
     status, found = exported(log.directory, tmp_path)
     assert status == 0
     assert_equal(found, tables_dir)
@@ -102,7 +90,7 @@ class Boot:
             self.true_ms += INTERVAL_MS
 
 
-def test_the_stations_series_have_right_times_in_silver(spark, tmp_path):
+def test_the_stations_series_have_right_times_in_silver(engine, tmp_path):
     """A clock that is set in a record, that jumps a day and back, a boot in a record, and one with
     another column."""
     first = Boot(START_MS)
@@ -125,7 +113,7 @@ def test_the_stations_series_have_right_times_in_silver(spark, tmp_path):
     log = Log(tmp_path / "log", SEED)
     log._waiting = [("board-1", payload, False) for payload in payloads]
     log.seal(["collector-1"], per_segment=3)
-    assert patient_job.run(spark, log.directory, tmp_path / "tables") == 1
+    assert patient_job.run(engine, log.directory, tmp_path / "tables") == 1
     columns = ["time", "name", "value", "seq", "record"]
     silver = tables.read_table(tmp_path / "tables", "readings", columns).sort_by(ORDER[2:])
     found = [
@@ -158,11 +146,11 @@ def hostile_log(folder, messages: int) -> Log:
 
 
 @pytest.mark.long
-def test_the_export_of_100000_messages_is_silver_in_every_column(spark, tmp_path, capsys):
+def test_the_export_of_100000_messages_is_silver_in_every_column(engine, tmp_path, capsys):
     messages = 100_000
     log = hostile_log(tmp_path, messages)
     tables_dir = tmp_path / "tables"
-    assert patient_job.run(spark, log.directory, tables_dir) == 1
+    assert patient_job.run(engine, log.directory, tables_dir) == 1
     capsys.readouterr()
     status, rows = exported(log.directory, tmp_path)
     assert_equal(rows, tables_dir)

@@ -1,8 +1,7 @@
-"""Tests of the pipeline's features, run by test_pipeline.py in its Spark session."""
+"""Tests of the pipeline's features, run by test_pipeline_features.py."""
 
 import datetime
 import json
-import shutil
 from collections import Counter
 
 import pytest
@@ -87,7 +86,7 @@ T0 = START_MS / 1000
 
 
 @pytest.fixture(scope="session")
-def clockless(spark, tmp_path_factory):
+def clockless(engine, tmp_path_factory):
     """Boot 7 reports its clock only in the second batch, from two days later; boot 8 never; boot 9
     at once.
     """
@@ -100,7 +99,7 @@ def clockless(spark, tmp_path_factory):
         message(10, 8, up=5),
         message(11, 8, up=6),
     )
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     early = times(tables_dir)
     # Boot 9: its untimed reading was stored, and sent only after the reboot to boot 10, after
     # younger messages.
@@ -111,7 +110,7 @@ def clockless(spark, tmp_path_factory):
         message(21, 9, up=3, bt=T0 + 200_003),
         message(20, 9, up=1),
     )
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     return log, tables_dir, early
 
 
@@ -159,61 +158,61 @@ def test_compaction_leaves_a_file_a_day_and_the_same_rows(clockless):
     files = delta.files_of(delta.open_table(silver))
     days = sorted(str(one["partition"]) for one in files)
     assert days == ["2025-11-21", "2025-11-23", "2025-11-24", "None"]
-    assert set(silver.rglob("part-*.parquet")) == {delta.path_in(silver, one) for one in files}
+    assert set(silver.rglob("part-*.parquet")) == {silver / delta.name_of(one) for one in files}
     assert contents(tables_dir, *tables.ALL) == before
 
 
 @pytest.mark.long
-def test_gold_over_runs_and_compactions_is_that_of_one_batch(spark, clockless, tmp_path):
+def test_gold_over_runs_and_compactions_is_that_of_one_batch(engine, clockless, tmp_path):
     """Late rows of windows that are there, copies, and a message that comes with others."""
     log, tables_dir, _ = clockless
     put(log, message(4, 7, up=172_850, bt=T0 + 172_850), message(2, 7, up=172_830, bt=T0 + 172_830))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     assert times(tables_dir)[4] == T0 + 172_850
     assert len(times(tables_dir)) == tables.read_table(tables_dir, "readings").num_rows == 10
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
-    assert patient_job.run(spark, log, tmp_path / "tables") == 1
+    assert patient_job.run(engine, log, tmp_path / "tables") == 1
     names = (*tables.GOLD_TABLES, "totals")
     assert contents(tables_dir, *names) == contents(tmp_path / "tables", *names)
 
 
 @pytest.mark.long
-def test_first_times_that_several_batches_of_a_round_bring_are_counted_once(spark, tmp_path):
+def test_first_times_that_several_batches_of_a_round_bring_are_counted_once(engine, tmp_path):
     log, names = tmp_path / "log", (*tables.GOLD_TABLES, "totals", "readings")
     put(log, *(message(n, boot, up=n) for boot, n in ((1, 0), (1, 1), (2, 10), (2, 11))))
     put(log, message(2, 1, up=2, bt=T0 + 2))
     put(log, message(12, 2, up=12, bt=T0 + 90))
-    assert patient_job.run(spark, log, tmp_path / "three", batch_bytes=1) == 3
+    assert patient_job.run(engine, log, tmp_path / "three", batch_bytes=1) == 3
     assert windows_of(tmp_path / "three") == recomputed_windows(tmp_path / "three")
     (device,) = tables.read_table(tmp_path / "three", "devices").to_pylist()
     assert (device["readings"], device["readings_without_time"]) == (6, 0)
-    assert patient_job.run(spark, log, tmp_path / "one") == 1
+    assert patient_job.run(engine, log, tmp_path / "one") == 1
     assert contents(tmp_path / "three", *names) == contents(tmp_path / "one", *names)
 
 
 @pytest.mark.long
-def test_a_clock_with_a_lower_number_moves_what_was_placed_by_another(spark, tmp_path):
+def test_a_clock_with_a_lower_number_moves_what_was_placed_by_another(engine, tmp_path):
     """Numbers 0 to 4 have no clock; 6 has one, and 5, which comes later, one of another day."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     put(log, *(message(n, 1, up=n) for n in range(5)), message(6, 1, up=6, bt=T0 + 6))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     assert times(tables_dir) == {n: T0 + n for n in (0, 1, 2, 3, 4, 6)}
     put(log, message(5, 1, up=5, bt=T0 - 86_400 + 5))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     put(log, message(7, 1, up=7, bt=T0 - 86_400 + 7))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     expected = {n: T0 - 86_400 + n for n in (0, 1, 2, 3, 4, 5, 7)} | {6: T0 + 6}
     assert times(tables_dir) == expected
     day = datetime.datetime.fromtimestamp(T0, datetime.UTC).date()
     assert set(times(tables_dir, day=day - datetime.timedelta(days=1))) == set(expected) - {6}
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
     put(log, message(8, 1, up=8))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     assert times(tables_dir) == expected | {8: None}, "after the clock's own number"
 
 
 @pytest.fixture(scope="session")
-def evolved(spark, tmp_path_factory):
+def evolved(engine, tmp_path_factory):
     """Version 2 of the message, a new metric and a changed unit arrive; the second run understands
     version 2.
     """
@@ -223,15 +222,17 @@ def evolved(spark, tmp_path_factory):
     new = [message(n, 1, bt=T0 + n, version=2, name="pressure") for n in range(5, 12)]
     cut = message(12, 1, bt=T0, version=2) + b" " * 70_000
     put(log, *old, *new, new[0], b"x", cut)
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     first = quarantine.reasons(tables_dir)
     taken = quarantine.replay(tables_dir, "unknown version 2", versions=(1, 2))
-    assert patient_job.run(spark, log, tables_dir, versions=(1, 2)) == 1
+    assert patient_job.run(engine, log, tables_dir, versions=(1, 2)) == 1
     return log, tables_dir, first, taken
 
 
 @pytest.mark.long
-def test_a_version_that_is_unknown_waits_in_quarantine_and_is_replayed_exactly_once(spark, evolved):
+def test_a_version_that_is_unknown_waits_in_quarantine_and_is_replayed_exactly_once(
+    engine, evolved
+):
     log, tables_dir, first, taken = evolved
     assert (
         first == {"unknown version 2": 8, "not JSON": 1, "oversize: 70105 bytes, limit 16384": 1}
@@ -248,42 +249,22 @@ def test_a_version_that_is_unknown_waits_in_quarantine_and_is_replayed_exactly_o
     assert set(quarantine.reasons(tables_dir)) == set(first) - {"unknown version 2"}
     assert quarantine.replay(tables_dir, "unknown version 2", versions=(1, 2)) == (0, 0)
     assert quarantine.replay(tables_dir, "", versions=(1, 2)) == (0, 2)
-    assert patient_job.run(spark, log, tables_dir) == 0
+    assert patient_job.run(engine, log, tables_dir) == 0
     (stream,) = tables.read_table(tables_dir, "streams").to_pylist()
     assert (stream["ranges"], stream["copies"]) == ([0, 11], 13)
 
 
-def test_a_replay_killed_between_segment_and_list_is_not_done_twice(evolved, tmp_path, monkeypatch):
-    _, original, _, _ = evolved
-    tables_dir = tmp_path / "tables"
-    shutil.copytree(original, tables_dir)
-    # now everything is a message
-    whole = quarantine.message.Message("board-1", "00000001", 0, 1, 0, None)
-    monkeypatch.setattr(quarantine.message, "decode", lambda *_, **__: whole)
-    finish, calls = quarantine._finish_all, []
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            quarantine,
-            "_finish_all",
-            lambda folder: calls.append(folder) if calls else calls.append(finish(folder)),
-        )
-        assert quarantine.replay(tables_dir, "not JSON") == (1, 0)
-    assert quarantine.reasons(tables_dir)["not JSON"] == 1  # the list is still in the making
-    assert quarantine.replay(tables_dir, "not JSON") == (0, 0)
-    assert quarantine.reasons(tables_dir)["not JSON"] == 0
-
-
 @pytest.mark.long
-def test_segments_go_when_every_reader_has_committed_them_and_runs_go_on(spark, tmp_path):
+def test_segments_go_when_every_reader_has_committed_them_and_runs_go_on(engine, tmp_path):
     log, first, second = tmp_path / "log", tmp_path / "first", tmp_path / "second"
     for n in range(3):
         put(log, message(n, 1, bt=T0 + n))
     put(log, message(90, 1, bt=T0), collector="collector-2")
-    assert patient_job.run(spark, log, first) == 1
+    assert patient_job.run(engine, log, first) == 1
     consumed.register(log, second)
     with pytest.raises(ToolError, match="does not exist"):
         consumed.prune(log)
-    second.mkdir()
+    tables.create(second)
     assert consumed.prune(log) == (0, 0)  # the second reader has read nothing
     consumed.forget(log, second)
     assert status.collect(log, first)["backlog"] == {"segments": 0, "bytes": 0}
@@ -295,7 +276,7 @@ def test_segments_go_when_every_reader_has_committed_them_and_runs_go_on(spark, 
     assert (state["backlog"]["segments"], state["collectors"]["collector-1"]["taken_in"]) == (1, 2)
     assert state["tables"]["readings"]["rows"] == 4
     assert "collector-1: taken in through 2" in status.text(state)
-    assert patient_job.run(spark, log, first) == 1
+    assert patient_job.run(engine, log, first) == 1
     assert set(times(first)) == {0, 1, 2, 3, 90}
 
 
@@ -313,7 +294,7 @@ def health_of(tables_dir, device="board-6"):
     return {name: value for name, value in found.items() if value is not None}
 
 
-def test_what_a_board_tells_of_its_health_is_in_its_row(spark, tmp_path):
+def test_what_a_board_tells_of_its_health_is_in_its_row(engine, tmp_path):
     """States as told last; the counts of a boot as told last, added up over boots, days and
     batches."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
@@ -327,7 +308,7 @@ def test_what_a_board_tells_of_its_health_is_in_its_row(spark, tmp_path):
         told(5, 2, 1, "not_published", 40),
         device="board-6",
     )
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     assert health_of(tables_dir) == {"left_out": 0, "aside": 2, "mended": 6, "not_published": 40}
     put(
         log,
@@ -337,6 +318,6 @@ def test_what_a_board_tells_of_its_health_is_in_its_row(spark, tmp_path):
         device="board-6",
         received_ms=START_MS + 4 * DAY_MS,
     )
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     expected = {"left_out": 1, "aside": 0, "mended": 9, "not_published": 40}
     assert health_of(tables_dir) == expected

@@ -1,4 +1,4 @@
-"""Messages that no board of ours sends, through to gold; run by test_pipeline.py in its session.
+"""Messages that no board of ours sends, through to gold; run by test_pipeline_features.py.
 
 Whatever is in a message: the run ends well, all other boards' tables are complete, and the message
 is in quarantine with its reason.
@@ -22,7 +22,7 @@ def reasons(tables_dir) -> list[str]:
     return sorted(tables.read_table(tables_dir, "quarantine", ["reason"])["reason"].to_pylist())
 
 
-def test_no_number_in_a_message_stops_the_tables(spark, tmp_path):
+def test_no_number_in_a_message_stops_the_tables(engine, tmp_path):
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     put(
         log,
@@ -35,9 +35,9 @@ def test_no_number_in_a_message_stops_the_tables(spark, tmp_path):
         message(7, 7, bt=T0, name="torn", value=0.5),
     )
     put(log, message(0, 1, bt=T0, device="board-6"), device="board-6")
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     put(log, message(8, 7, up=10, bt=T0 + 10))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     assert reasons(tables_dir) == [
         "label t out of range",
         *["label up out of range"] * 2,
@@ -56,7 +56,7 @@ def days_of(tables_dir) -> set[str | None]:
 
 
 @pytest.mark.long
-def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spark, tmp_path):
+def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(engine, tmp_path):
     """`put` receives them on 24 November 2025."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     year_s, spread = 365 * 86_400, [{"n": "a", "v": 1, "t": -86_400 * n} for n in range(400)]
@@ -74,7 +74,7 @@ def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spar
         message(28, 9, up=1),  # the board booted before there was any
         message(29, 9, up=20 * year_s, bt=T0),
     )
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     expected = {"times too far apart": 20, "record 0: time after its arrival": 1}
     assert Counter(reasons(tables_dir)) == expected | {"record 0: time long before its arrival": 1}
     half_year, late = T0 - year_s // 2, T0 + 4 * 86_400
@@ -85,29 +85,29 @@ def test_messages_of_another_century_or_of_every_day_do_not_fill_the_tables(spar
 
 
 @pytest.mark.long
-def test_gold_places_by_the_rule_of_the_tables(spark, tmp_path):
+def test_gold_places_by_the_rule_of_the_tables(engine, tmp_path):
     """The same, with the clocks known only after the readings were written."""
     log, tables_dir = tmp_path / "log", tmp_path / "tables"
     put(log, message(0, 8, up=1), message(1, 8, up=10 * 365 * 86_400), message(2, 9, up=1))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     put(log, message(3, 8, up=100, bt=T0 + 100), message(4, 9, up=20 * 365 * 86_400, bt=T0))
-    assert patient_job.run(spark, log, tables_dir) == 1
+    assert patient_job.run(engine, log, tables_dir) == 1
     assert times(tables_dir) == {0: T0 + 1, 1: None, 2: None, 3: T0 + 100, 4: T0}
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
 
 
 @pytest.mark.long
-def test_days_with_few_readings_are_filed_by_later_rounds(spark, tmp_path):
+def test_days_with_few_readings_are_filed_by_later_rounds(engine, tmp_path):
     """93 days: a batch gives 32 of them a file, each round 32 more."""
     log, tables_dir, said = tmp_path / "log", tmp_path / "tables", []
     month = [{"n": "a", "v": 1, "t": 86_400 * n} for n in range(31)]
     spread = [message(n, 7, bt=T0 - 86_400 * 31 * (n + 1), records=month) for n in range(3)]
     put(log, *spread)
-    patient_job.run(spark, log, tables_dir, progress=said.append)
+    patient_job.run(engine, log, tables_dir, progress=said.append)
     assert any(one.startswith("29 readings, of days with few") for one in said)
     assert len(days_of(tables_dir) - {None}) == 64
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
-    patient_job.run(spark, log, tables_dir, is_all=True)
+    patient_job.run(engine, log, tables_dir, is_all=True)
     assert len(days_of(tables_dir)) == 93 and None not in days_of(tables_dir)
     assert windows_of(tables_dir) == recomputed_windows(tables_dir)
 
@@ -122,7 +122,7 @@ def windows_by_key(rows) -> dict:
 
 
 @pytest.mark.long
-def test_a_flood_of_hostile_messages_reaches_gold_and_touches_no_other_board(spark, tmp_path):
+def test_a_flood_of_hostile_messages_reaches_gold_and_touches_no_other_board(engine, tmp_path):
     """In two rounds, so that clocks become known after the readings were written."""
     log, tables_dir, chance = tmp_path / "log", tmp_path / "tables", random.Random(SEED)
     frames = 0
@@ -132,7 +132,7 @@ def test_a_flood_of_hostile_messages_reaches_gold_and_touches_no_other_board(spa
         put(log, *hostile, device=fuzz_messages.DEVICE)
         numbers = range(first, first + 20)
         put(log, *(message(n, 1, bt=T0 + n, device="board-6") for n in numbers), device="board-6")
-        assert patient_job.run(spark, log, tables_dir) == 1
+        assert patient_job.run(engine, log, tables_dir) == 1
     assert windows_by_key(windows_of(tables_dir)) == windows_by_key(recomputed_windows(tables_dir))
     assert all(math.isfinite(row["mean"]) for row in windows_of(tables_dir))
     rows = tables.read_table(tables_dir, "readings", ["device", "seq", "time"]).to_pylist()
@@ -158,7 +158,7 @@ def of_good_boards(tables_dir, name) -> list[dict]:
 
 
 @pytest.mark.long
-def test_whatever_one_board_tries_the_others_have_the_same_tables(spark, tmp_path):
+def test_whatever_one_board_tries_the_others_have_the_same_tables(engine, tmp_path):
     """In two runs: what stays in the state, and what comes again, too."""
     tries = [one for several in hostile_messages.TRIES.values() for one in several]
     for name, sent in (("with", tries), ("without", [])):
@@ -166,7 +166,7 @@ def test_whatever_one_board_tries_the_others_have_the_same_tables(spark, tmp_pat
         log.mkdir(parents=True)
         for number in range(2):
             (log / f"segment-{number:012d}.seg").write_bytes(hostile_messages.segment(sent))
-            assert patient_job.run(spark, log.parent, tmp_path / name / "tables") == 1
+            assert patient_job.run(engine, log.parent, tmp_path / name / "tables") == 1
     after = {name: tmp_path / name / "tables" for name in ("with", "without")}
     for name in ("readings", *tables.GOLD_TABLES):
         found, expected = (of_good_boards(after[n], name) for n in ("with", "without"))

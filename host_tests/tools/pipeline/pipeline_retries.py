@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from ground_truth import SEED, Board, Log, assert_exact
-from outpost_tools.pipeline import job, retries, rounds
+from outpost_tools.pipeline import delta, job, retries, rounds
 from pipeline_features import T0, message, put
 
 LATE = "Python worker failed to connect back."
@@ -25,17 +25,35 @@ def workers() -> list[psutil.Process]:
     return [one for daemon in jvm.children() for one in daemon.children()]
 
 
+class SameSession:
+    """What rounds._OnSpark does, with one session that stays."""
+
+    engine_name, is_dead = "Spark's JVM", False
+    details = "; details: spark.log"
+
+    def __init__(self, engine) -> None:
+        self._engine = engine
+
+    def engine(self):
+        return self._engine
+
+    def activity(self):
+        return None
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.fixture
 def made(spark, tmp_path, monkeypatch):
     """A run whose new session is the old one: what it would say is in `said`."""
     monkeypatch.setattr(retries, "SINGLE_S", (0.5,) * 20)
-    monkeypatch.setattr(rounds.session, "stop", lambda _: None)
     args = argparse.Namespace(
         log=tmp_path / "log", tables=tmp_path / "tables", window=10.0, continuous=False
     )
     args.delete_consumed, said = False, []
-    run = rounds._Rounds(args, threading.Event(), said.append)
-    run._spark, run._started, run.said = spark, lambda: spark, said
+    run = rounds._Rounds(args, SameSession(spark), threading.Event(), said.append)
+    run.said = said
     return run
 
 
@@ -78,10 +96,10 @@ def test_a_python_worker_that_is_killed_costs_a_retry(made, tmp_path):
 def test_what_stays_ends_the_run_at_once(made, tmp_path, monkeypatch):
     put(tmp_path / "log", message(0, 1, bt=T0))
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(job.fingerprints, "finish", full)
+    monkeypatch.setattr(delta, "commit", full)
     with pytest.raises(Exception, match="No space left on device"):
         made.run()
     assert not any("No space" in line for line in made.said)
@@ -93,10 +111,10 @@ def test_a_worker_that_starts_too_late_is_tried_again_at_once(made, tmp_path, mo
     put(tmp_path / "log", message(0, 1, bt=T0))
     late = [PySparkException(LATE)] * 2
 
-    def write(*arguments, **named) -> None:
+    def write(*arguments, **named):
         if late:
             raise late.pop()
-        gold_write(*arguments, **named)
+        return gold_write(*arguments, **named)
 
     gold_write = job.gold.write
     monkeypatch.setattr(job.gold, "write", write)
@@ -121,3 +139,4 @@ def test_it_gives_up_after_so_many_in_a_row(made, monkeypatch, error, at_once):
     with pytest.raises(type(error)):
         made.run()
     assert len(tries) == at_once + 4 and len(made.said) == at_once + 3
+    assert made.said[-1].endswith("(retry 3 of 3); details: spark.log")

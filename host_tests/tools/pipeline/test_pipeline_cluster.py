@@ -22,7 +22,7 @@ from outpost_tools.common.errors import ToolError
 try:
     import pyspark
 
-    from outpost_tools.pipeline import consumed, delta, tables
+    from outpost_tools.pipeline import delta, plan, tables
     from pipeline_cluster import DRIVER, Cluster, submit
 
     java.environment()
@@ -175,31 +175,30 @@ def messages_in_gold(tables_dir: Path) -> int:
     return sum(tables.read_table(tables_dir, "devices", ["received"])["received"].to_pylist())
 
 
-def test_workers_killed_in_the_middle_of_batches_change_nothing(made, cluster):
+def test_workers_killed_in_the_middle_of_rounds_change_nothing(made, cluster):
     """One run, a round for each part of the log; in each a worker and its executor are killed, and
     another one, with another address, takes its place."""
     tables_dir, log, chance = made.folder / "tables-killed", made.folder / "parts", Random(SEED)
     link_part(made, made.parts[0], log)
-    said, in_batches = made.folder / "killed.txt", 0
+    said, in_rounds = made.folder / "killed.txt", 0
     with said.open("wb") as out:
         more = ("--continuous", "--interval", "1")
         process = run(made, log, tables_dir, cluster.master, *more, out=out)
     try:
         for number, part in enumerate(made.parts):
             link_part(made, part, log)
-            planned = tables_dir / consumed.CHECKPOINT / "offsets" / str(number)
-            wait_for(planned.exists, process, said)
-            time.sleep(chance.uniform(0, 2))  # the batch has its tasks now
-            query = consumed.query(tables_dir)
-            in_batches += delta.committed(tables_dir / "readings", query) < number
+            if number == 0:
+                wait_for(lambda: tables.exists(tables_dir, tables.ALL[-1]), process, said)
+            time.sleep(chance.uniform(1, 3))  # the round has its tasks now
+            in_rounds += plan.number(delta.open_table(tables_dir / "readings")) <= number
             cluster.kill_worker()
             cluster.add_worker(is_awaited=False)
             copies = made.copies[number]
             wait_for(lambda n=copies: messages_in_gold(tables_dir) == n, process, said)
-            print(f"{number + 1} workers killed, {in_batches} in the middle of a batch", flush=True)
+            print(f"{number + 1} workers killed, {in_rounds} in the middle of a round", flush=True)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert in_batches > len(made.parts) / 2
+    assert in_rounds > len(made.parts) / 2
     assert_exact(made.log, tables_dir)
     assert content(tables_dir) == made.tables

@@ -1,11 +1,10 @@
 # cpython-only: Arrow and Spark's classes
-"""Conflicts without a Spark session: fingerprints, their files, and what tells two boards from one
-that went back. Through Spark: pipeline_conflicts.py.
+"""Conflicts: fingerprints, their files, and what tells two boards from one
+that went back. Through all tables: pipeline_conflicts.py.
 """
 
 import itertools
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,13 +19,16 @@ try:
         clocks,
         conflicts,
         decode,
+        delta,
         displaced,
         exact,
         fingerprints,
         quarantine,
         schemas,
+        tables,
         transforms,
     )
+    from outpost_tools.store.at import at
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -88,24 +90,21 @@ def test_a_time_that_was_put_in_later_is_not_what_the_board_said():
     assert fingerprint(ROW | {"placed": True}) == fingerprint(ROW | {"time": None})
 
 
-def test_the_files_hold_what_all_batches_wrote_and_stay_few(tmp_path):
-    chance, written = np.random.default_rng(1), []
-    for batch in range(40):
-        files = fingerprints.before(tmp_path, batch)
+def test_the_files_hold_what_all_rounds_added_and_stay_few(tmp_path):
+    tables.create(tmp_path)
+    place, chance, written = tmp_path / fingerprints.TABLE, np.random.default_rng(1), []
+    for _ in range(40):
+        files = delta.files_of(delta.open_table(place))
         assert len(files) <= 6
-        known = fingerprints.Known.of_files(files)
+        known = fingerprints.Known(place=at(place), files=map(delta.name_of, files))
         wanted = np.concatenate([np.array([0, 2**64 - 1], np.uint64), *written])
         assert known.contains(wanted).tolist() == [False, False] + [True] * (len(wanted) - 2)
-        killed = fingerprints.begin(tmp_path, batch)
-        fingerprints.write(killed, 0, np.arange(3, dtype=np.uint64))
-        folder = fingerprints.begin(tmp_path, batch)
         size = int(chance.integers(0, 300))
         written.append(chance.integers(1, 2**64 - 1, size, dtype=np.uint64))
-        for number, part in enumerate(np.array_split(written[-1], 2)):
-            fingerprints.write(folder, number, part)
-        fingerprints.finish(tmp_path, batch, folder)
-    names = {path.name for path in (tmp_path / fingerprints.FOLDER).iterdir()}
-    assert names == {path.name for path in [*files, tmp_path / "39-39.u64"]}
+        fingerprints.added(at(place), files, 3, written[-1])  # a driver that was killed
+        made, gone = fingerprints.added(at(place), files, 3, written[-1])
+        delta.commit(place, made, gone=gone)
+    assert sum(one["rows"] for one in files) == sum(map(len, written[:-1]))
 
 
 # Numbers in order of arrival: 'A' and 'B' are two lives of one stream, with their boot.
@@ -352,9 +351,11 @@ def test_a_message_whose_segment_is_gone_is_made_of_its_readings():
     rows = [ROW | {"uptime_s": 3.0}, ROW | {"record": 1, "name": "x", "unit": "V", "shift_s": -2.5}]
     rows[1] |= {"uptime_s": 3.0, "time": ROW["time"] - 2_500_000}
     origin = ("c", 0, 4)
-    (made,) = conflicts.refused(
-        schemas.READING.empty_table(), lambda *_: Path("/nonexistent"), table(*rows)
-    ).to_pylist()
+
+    def gone(collector, number):
+        raise FileNotFoundError
+
+    (made,) = conflicts.refused(schemas.READING.empty_table(), gone, table(*rows)).to_pylist()
     assert (made["collector"], made["segment"], made["offset"]) == origin
     read = exact.frame_rows(quarantine.frame(made), *origin[:2])
     again = pa.Table.from_batches(exact.arrow_batches(iter(read))).select(schemas.READING.names)

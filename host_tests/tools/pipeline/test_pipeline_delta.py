@@ -1,12 +1,9 @@
 # cpython-only: Arrow and Delta Lake
 """Commits without Spark: what counts, what a repeat and a compaction beside a rewrite do."""
 
-import contextlib
 import datetime
-import fcntl
 import json
 import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,17 +14,13 @@ from paths import REPOSITORY
 try:
     import pyarrow as pa
 
-    from outpost_tools import cli
-    from outpost_tools.common import segments
     from outpost_tools.common.errors import ToolError
     from outpost_tools.pipeline import (
         changes,
-        checkpoint,
-        consumed,
         delta,
         displaced,
-        lock,
         packed,
+        plan,
         quarantine,
         retries,
         schemas,
@@ -35,6 +28,8 @@ try:
         upkeep,
         windows,
     )
+    from outpost_tools.store import local
+    from outpost_tools.store.at import at
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -78,20 +73,20 @@ def test_files_count_from_the_commit_on_and_lie_by_day(silver):
 def test_the_note_about_the_newest_checkpoint_is_durable_as_well(silver, monkeypatch):
     """It is replaced, so a search for new names does not find it."""
     delta.create(silver, pa.schema([]), None, checkpointInterval="1")
-    synced, sync = [], delta.sync
+    synced, sync = set(), local.sync_path
 
-    def noted(paths):
-        paths = [*paths]
-        synced.append({path.name for path in paths if path.exists()})
-        sync(paths)
+    def noted(path):
+        synced.add(path.name)
+        sync(path)
 
-    monkeypatch.setattr(delta, "sync", noted)
+    monkeypatch.setattr(local, "sync_path", noted)
     for number in range(3):
+        synced.clear()
         delta.commit(silver, tables.write_readings(silver.parent, readings(number)))
-        assert "_last_checkpoint" in synced[-1]
-    with delta.synced(silver):
-        delta.open_table(silver).optimize.compact()
-    assert "_last_checkpoint" in synced[-1]
+        assert "_last_checkpoint" in synced
+    synced.clear()
+    upkeep._compacted(at(silver))
+    assert "_last_checkpoint" in synced
 
 
 def test_a_table_of_an_older_version_gets_the_settings_that_it_lacks_once(tmp_path):
@@ -115,7 +110,7 @@ def test_files_that_can_hold_rows_are_found_whatever_the_folder_is_called(tmp_pa
     delta.commit(silver, tables.write_readings(silver.parent, readings(0, None)))
     table = delta.open_table(silver)
     (found,) = delta.files_of(table, "time IS NULL AND device BETWEEN 'a' AND 'b'")
-    assert found["partition"] is None and delta.path_of(table, found).is_file()
+    assert found["partition"] is None and (silver / delta.name_of(found)).is_file()
     assert not delta.files_of(table, "device = 'x'")
 
 
@@ -164,14 +159,14 @@ def test_a_rewrite_beside_a_compaction_is_made_again(silver):
 
     def without_first(table):
         tries.append(delta.files_of(table))
-        found = [(one, tables.read_files([delta.path_of(table, one)], schemas.READING))
+        found = [(one, tables.read_files(at(silver), [delta.name_of(one)], schemas.READING))
                  for one in tries[-1]]  # fmt: skip
         if len(tries) == 1:
             upkeep.compact(silver.parent, kept_h=24)
         kept = pa.concat_tables([part for _, part in found]).slice(1)
         return tables.write_readings(silver.parent, kept), [one for one, _ in found]
 
-    delta.rewrite(silver, without_first, batch=BATCH)
+    delta.rewrite(silver, without_first, [BATCH])
     assert [len(found) for found in tries] == [3, 1]
     assert rows(silver) == 3 and delta.committed(silver, "query") == 0
 
@@ -180,19 +175,18 @@ def test_silver_can_be_read_as_it_was_before_a_batch(silver):
     """So a batch that comes again does, unless a vacuum has taken the files of that version."""
     old, new = (tables.write_readings(silver.parent, readings(0, device=name)) for name in "ab")
     delta.commit(silver, old, BATCH)
-    assert delta.version_before(silver, BATCH) == 0
+    assert delta.version_before(delta.open_table(silver), [BATCH]) == 0
     again = delta.Batch("query", 1)
-    assert delta.version_before(silver, again) is None  # the table does not have it yet
-    delta.rewrite(silver, lambda table: ([], delta.files_of(table)), new, again)
+    delta.rewrite(silver, lambda table: (new, delta.files_of(table)), [again])
     upkeep.compact(silver.parent)
-    before = delta.version_before(silver, again)
+    before = delta.version_before(delta.open_table(silver), [again])
     wanted = {("a", None, 0), ("b", None, 0)}
 
     def devices(version):
         return displaced.stored(silver, wanted, version)["device"].to_pylist()
 
     assert before == 1 and (devices(before), devices(None)) == (["a"], ["b"])
-    delta.path_in(silver, old[0]).unlink()
+    (silver / delta.name_of(old[0])).unlink()
     assert devices(before) == ["b"]
 
 
@@ -213,22 +207,14 @@ def test_a_device_and_what_is_old_can_be_deleted(silver):
         files = tables.write_readings(silver.parent, readings(0, DAY, None, device=device))
         delta.commit(silver, files)
     assert upkeep.delete_device(silver.parent, "a")["readings"] == 3
-    assert rows(silver) == 3 and tables.deleted_before(silver.parent) == 0
+    assert rows(silver) == 3 and tables.deleted_before(delta.open_table(silver)) == 0
     assert upkeep.delete_before(silver.parent, datetime.date(2025, 11, 22))["readings"] == 1
     days = tables.read_table(silver.parent, "readings")["day"].to_pylist()
     assert sorted(map(str, days)) == ["2025-11-22", "None"]
     for day, least in ((22, 22), (21, 22), (23, 23)):
         upkeep.delete_before(silver.parent, datetime.date(2025, 11, day))
-        assert (
-            tables.deleted_before(silver.parent) == BEGIN - 3 * 3_600_000_000 + (least - 21) * DAY
-        )
-
-
-def test_a_day_of_deletion_that_a_power_cut_left_empty_is_told(silver):
-    upkeep.delete_before(silver.parent, datetime.date(2025, 11, 22))
-    (silver.parent / "deleted-before").write_text("")
-    with pytest.raises(ToolError, match="deleted-before: not a date, .* write the first day"):
-        tables.deleted_before(silver.parent)
+        first = tables.deleted_before(delta.open_table(silver))
+        assert first == BEGIN - 3 * 3_600_000_000 + (least - 21) * DAY
 
 
 def test_a_device_that_is_deleted_before_gold_has_seen_it_is_made_again(silver):
@@ -257,7 +243,7 @@ def test_a_commit_and_the_files_that_it_names_are_on_the_disk(silver, monkeypatc
     known = len(list(log.glob("*.json")))
     delta.commit(silver, files)
     for one in files:
-        path = delta.path_in(silver, one)
+        path = silver / delta.name_of(one)
         assert {(str(path), known), (str(path.parent), known)} <= set(synced)
     newest = max(log.glob("*.json"))
     assert synced[-2:] == [(str(newest), known + 1), (str(log), known + 1)]
@@ -273,78 +259,29 @@ def test_a_compaction_and_a_deletion_are_on_the_disk(silver, monkeypatch):
     for work in (upkeep._compacted, lambda place: upkeep._deleted(place, "seq = 1")):
         before = set(silver.rglob("*"))
         synced.clear()
-        work(silver)
+        work(at(silver))
         made = set(silver.rglob("*")) - before
         assert {path.suffix for path in made} == {".json", ".parquet"}
         assert made | {path.parent for path in made} <= synced
 
 
-def spark_checkpoint(silver, *, offsets: tuple[int, ...], commits: tuple[int, ...]):
-    """What Spark leaves, of its numbers from 0 on with so many bytes."""
-    place = silver.parent / consumed.CHECKPOINT
-    for name, sizes in (("offsets", offsets), ("commits", commits)):
-        (place / name).mkdir(parents=True)
-        for number, size in enumerate(sizes):
-            (place / name / str(number)).write_text("x" * size)
-            (place / name / f".{number}.crc").write_text("crc")
-    (place / "metadata").write_text(json.dumps({"id": BATCH.query}))
-    return place
-
-
-def left(place) -> list[list[str]]:
-    return [sorted(os.listdir(place / name)) for name in ("offsets", "commits")]
-
-
-def test_a_checkpoint_that_a_power_cut_left_empty_files_in_is_mended(silver):
-    place = spark_checkpoint(silver, offsets=(9, 0), commits=(0,))
-    delta.rewrite(silver, lambda table: ([], []), [], BATCH)
-    checkpoint.repair(silver.parent)
-    assert left(place) == [[".0.crc", "0"], []]  # batch 0 comes again, and silver has it
-    (place / "offsets" / "0").write_text("")
-    with pytest.raises(ToolError, match="offsets/0 is empty: .* recreated from the segments"):
-        checkpoint.repair(silver.parent)
-    assert left(place) == [[".0.crc", "0"], []]
-    (place / "metadata").write_text("")
-    with pytest.raises(ToolError, match="metadata is empty"):
-        checkpoint.repair(silver.parent)
-
-
-def test_offsets_are_on_the_disk_before_a_batch_is_committed(silver, monkeypatch):
-    place, synced = spark_checkpoint(silver, offsets=(9,), commits=()), []
-    link = "/proc/self/fd/{}".format
-    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(link(handle))))
-    checkpoint.keep(silver.parent, 0)
-    assert {str(place / "offsets" / "0"), str(place / "offsets"), str(place)} <= set(synced)
-
-
-def test_a_device_is_not_deleted_beside_a_run(silver):
-    """The batch under way would commit the state that it began with: with the numbers of what was
-    deleted, so that what the board sends again is taken for repeats."""
-    delta.commit(silver, tables.write_readings(silver.parent, readings(0, DAY, device="a")))
-    words = ["pipeline", "delete", "--tables", str(silver.parent), "--device", "a"]
-    args = cli.build_parser("pipeline").parse_args(words)
-    running = os.open(silver.parent / lock.FILE, os.O_WRONLY | os.O_CREAT)
-    fcntl.flock(running, fcntl.LOCK_EX)
-    with pytest.raises(ToolError, match="a pipeline run is using it"):
-        args.func(args)
-    assert rows(silver) == 2
-    os.close(running)
-    assert args.func(args) == 0
-    assert rows(silver) == 0
-
-
-def test_a_device_is_not_deleted_between_the_commits_of_a_batch(silver):
-    """The driver was killed there. The batch comes again, and is in silver already."""
-    metadata = silver.parent / consumed.CHECKPOINT / "metadata"
-    metadata.parent.mkdir()
-    metadata.write_text(json.dumps({"id": BATCH.query}))
+def test_a_device_is_not_deleted_between_the_commits_of_a_round(silver):
+    """Its driver was killed there, or is at it now. Another finishes it."""
     names = tables.SILVER_TABLES
     for name in names[:2]:
-        delta.rewrite(silver.parent / name, lambda table: ([], []), [], BATCH)
-    with pytest.raises(ToolError, match="in the middle of a batch"):
+        delta.commit(silver.parent / name, [], plan.marked(0))
+    with pytest.raises(ToolError, match="`outpost pipeline run` finishes it"):
         upkeep.delete_device(silver.parent, "a")
-    delta.rewrite(silver.parent / names[2], lambda table: ([], []), [], BATCH)
+    for name in names[2:]:
+        delta.commit(silver.parent / name, [], plan.marked(0))
     assert upkeep.delete_device(silver.parent, "a")["readings"] == 0
+
+
+def test_a_device_is_not_deleted_while_frames_are_on_their_way_to_silver(silver):
+    quarantined(silver, "unknown version 2")
+    assert quarantine.replay(silver.parent, "", versions=(1, 2)) == (1, 0)
+    with pytest.raises(ToolError, match="replayed frames wait"):
+        upkeep.delete_device(silver.parent, "a")
 
 
 def test_frames_of_a_device_are_deleted_whatever_the_topics_prefix(silver):
@@ -421,28 +358,16 @@ def test_a_message_with_a_text_among_its_values_is_replayed_once(silver):
     assert dict(quarantine.reasons(silver.parent)) == {reasons[1]: 1}
 
 
-def test_of_two_replays_at_once_each_has_a_segment_of_its_own(silver, monkeypatch):
-    """Both had the same number: of one of them the frames were in no segment, and in the table no
-    more."""
+def test_two_replays_at_once_free_each_frame_once(silver):
     quarantined(silver, "one", "other")
-    both = threading.Barrier(2)
-    write = quarantine._write
-
-    def meet(*args):
-        with contextlib.suppress(threading.BrokenBarrierError):
-            both.wait(2)
-        write(*args)
-
-    monkeypatch.setattr(quarantine, "_write", meet)
     with ThreadPoolExecutor() as pool:
         work = [
             pool.submit(quarantine.replay, silver.parent, reason, versions=(1, 2))
-            for reason in ("one", "other")
+            for reason in ("one", "other", "")
         ]
-        assert [one.result() for one in work] == [(1, 0), (1, 0)]
-    paths = segments.sealed_segments(silver.parent / tables.REPLAY)
-    found = [frame.payload for path in paths for frame in segments.read_segment(path)]
-    assert len(found) == len(set(found)) == 2
+        assert sum(one.result()[0] for one in work) == 2
+    rows = tables.read_table(silver.parent, "quarantine").to_pylist()
+    assert len(rows) == 2 and all(row["replay"] is not None for row in rows)
     assert not quarantine.reasons(silver.parent)
 
 

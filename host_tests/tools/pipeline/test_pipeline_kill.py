@@ -2,13 +2,13 @@
 """The driver of the pipeline killed with SIGKILL, repeatedly on the same tables;
 `--continuous`; the command line.
 
-Each run costs a Spark start, so the short form kills once, in the middle of writing silver
-(test_pipeline.py replays a batch whose commit was lost), and the run after the kill is the one that
-survives the death of its JVM and goes on until SIGTERM. The long form, `OUTPOST_PIPELINE_KILLS=50
-SEED=n`, takes 200,000 messages with 5 % duplicates, replays of whole days and disorder, and kills
-also between the commits of silver and state, of state and Spark, of two tables of gold, and at 50
-random moments; with it go a compaction before every tenth run, a check of gold against a plain
-recomputation, and Ctrl-C.
+Each run costs a Spark start, so the short form kills once, in the middle of writing silver, and the
+run after the kill is the one that survives the death of its JVM and goes on until SIGTERM. The long
+form, `OUTPOST_PIPELINE_KILLS=50 SEED=n`, takes 200,000 messages with 5 % duplicates, replays of
+whole days and disorder, and kills also between the commits of quarantine and silver, of silver and
+state, of two tables of gold, and at 50 random moments; with it go a compaction before every tenth
+run, a check of gold against a plain recomputation, and Ctrl-C. Each commit without Spark:
+test_plan.py; two drivers at once: test_tables_kill.py.
 """
 
 import os
@@ -30,7 +30,7 @@ from outpost_tools.common.errors import ToolError
 try:
     import pandas
 
-    from outpost_tools.pipeline import consumed, delta, tables, upkeep
+    from outpost_tools.pipeline import delta, plan, tables, upkeep
 
     java.environment()
 except (ImportError, ToolError) as problem:
@@ -48,26 +48,24 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from outpost_tools.pipeline import job, session
+from outpost_tools.pipeline.spark import Spark
 log, tables = map(Path, sys.argv[1:3])
 spark = session.start("local[2]", tables / "spark.log")
 (tables / ".started").touch()
-job.run(spark, log, tables, batch_bytes=int(sys.argv[3]))
+job.run(Spark(spark), log, tables, batch_bytes=int(sys.argv[3]))
 spark.stop()
 """
 
 
 def commits(tables_dir: Path, name: str) -> int:
-    """How many batches that table has."""
-    if not (tables_dir / consumed.CHECKPOINT / "metadata").exists():
+    """How many rounds that table has."""
+    if not tables.exists(tables_dir, name):
         return 0
-    try:
-        return 1 + delta.committed(tables_dir / name, consumed.query(tables_dir))
-    except ValueError:  # it is being written
-        return 0
+    return plan.number(delta.open_table(tables_dir / name))
 
 
 def silver_half_written(tables_dir: Path) -> bool:
-    """Batch 1's readings are being written: files that no commit names."""
+    """Round 1's readings are being written: files that no commit names."""
     if commits(tables_dir, "readings") != 1:
         return False
     known = len(delta.files_of(delta.open_table(tables_dir / "readings")))
@@ -78,9 +76,8 @@ def silver_has_more_than_the_state(tables_dir: Path) -> bool:
     return commits(tables_dir, "readings") > commits(tables_dir, "streams")
 
 
-def state_written_but_not_committed(tables_dir: Path) -> bool:
-    number = commits(tables_dir, "streams") - 1
-    return number > 1 and not (tables_dir / "_checkpoint" / "commits" / str(number)).exists()
+def planned_and_no_more(tables_dir: Path) -> bool:
+    return commits(tables_dir, "quarantine") > commits(tables_dir, "readings")
 
 
 def gold_half_written(tables_dir: Path) -> bool:
@@ -179,7 +176,8 @@ class Continuous:
         jvm.send_signal(signal.SIGKILL)
 
     def planned(self) -> int:
-        return len([*(self._tables_dir / consumed.CHECKPOINT / "offsets").glob("[0-9]*")])
+        """How many rounds have their first commit."""
+        return commits(self._tables_dir, "quarantine")
 
     def stop(self, number: int) -> tuple[int, str, float]:
         """(exit status, what it said, seconds). SIGINT goes to its children too, as a terminal's
@@ -282,7 +280,7 @@ def test_driver_killed_at_many_random_moments(tmp_path):
     many_messages(log)
     total = sum(path.stat().st_size for path in log.directory.rglob("*.seg"))
     chance, killed, done, longest_s = random.Random(SEED), 0, 0, 21.0
-    moments = [silver_half_written, silver_has_more_than_the_state, state_written_but_not_committed]
+    moments = [silver_half_written, silver_has_more_than_the_state, planned_and_no_more]
     moments += [None] * KILLS + [gold_half_written]
     for number, moment in enumerate(moments):
         if number % 10 == 9:

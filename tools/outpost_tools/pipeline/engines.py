@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 Read = Callable[[str], Iterable[pa.RecordBatch]]
 Take = Callable[[int, pa.Table], pa.Table]
+
+
+_LOADED = [f"outpost_tools.pipeline.{name}" for name in ("decode", "gold", "transforms")]
 
 
 class Engine(Protocol):
@@ -40,8 +44,13 @@ class Local:
         self.tasks = processes or len(os.sched_getaffinity(0))
         # Not fork: the libraries have threads. The server has them loaded once.
         context = get_context("forkserver")
-        context.set_forkserver_preload(["outpost_tools.pipeline.worker_daemon"])
-        self._pool = ProcessPoolExecutor(self.tasks, mp_context=context)
+        context.set_forkserver_preload(_LOADED)
+        self._pool = ProcessPoolExecutor(self.tasks, context, _end_with_parent)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a process of the pool has died, so that nothing runs in it any more."""
+        return bool(self._pool._broken)
 
     def map(self, function: Callable[[Any], Any], items: list[Any]) -> list[Any]:
         return list(self._pool.map(function, items))
@@ -57,6 +66,17 @@ class Local:
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """In a process of the pool, which would else wait forever for work of a driver that was
+    killed."""
+
+    def wait() -> None:
+        parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 class _Reading:

@@ -48,6 +48,11 @@ def is_open(opened: delta.Opened) -> bool:
     return mark(opened["quarantine"]) != mark(opened["streams"])
 
 
+def is_replaying(opened: delta.Opened) -> bool:
+    """Whether a call of `replay` has freed frames that no round has taken in."""
+    return delta.reached(opened["quarantine"], REPLAYS) > taken(opened["streams"], REPLAY)
+
+
 def mark(table: DeltaTable) -> int:
     """What the table notes of the last round that it has; -1: none."""
     return delta.reached(table, _ROUND)
@@ -104,7 +109,7 @@ def next_round(
     opened: delta.Opened, log: Log, is_wanted: Callable[[Segment], bool], most_bytes: int
 ) -> Plan | None:
     """The round that is open, or the next one: at most `most_bytes` of segments that are wanted,
-    and one more. None: nothing is left to do. Raises Behind."""
+    and one more. None: nothing is left to do. Raises Behind and Overtaken."""
     last, ahead = opened["streams"], opened["quarantine"]
     names = log.collectors()
     start = {name: taken(last, name) for name in (*names, REPLAY)}
@@ -117,6 +122,8 @@ def next_round(
         end = start | {one.collector: one.number for one in chosen}
         end[REPLAY] = max(end[REPLAY], delta.reached(ahead, REPLAYS))
     new = sorted(name for name in end if end[name] != start[name])
+    if is_open(opened):
+        _check_open(mark(last), mark(ahead), {name: end[name] for name in new})
     if not new:
         return None
     _check_complete(chosen, start, end)
@@ -128,8 +135,25 @@ def next_round(
     return Plan(start, end, before, after, chosen, begins)
 
 
+def _check_open(before: int, after: int, end: dict[str, int]) -> None:
+    """Raises Overtaken where the round has ended since the last table was read, Behind where the
+    log lacks the folder of a collector that the round has read."""
+    if after == _mark_after(before, end):
+        return
+    if after >> _CHECK_BITS != _number_after(before):
+        raise Overtaken("another driver has finished the round that was open")
+    raise Behind(
+        "the log lacks the folder of a collector whose segments are being taken in, or a round "
+        "was interrupted with another log; give that log, or put the folder back"
+    )
+
+
+def _number_after(before: int) -> int:
+    return (before >> _CHECK_BITS) + 1 if before >= 0 else 0
+
+
 def _mark_after(before: int, end: dict[str, int]) -> int:
-    number = (before >> _CHECK_BITS) + 1 if before >= 0 else 0
+    number = _number_after(before)
     return (number << _CHECK_BITS) + zlib.crc32(json.dumps(end, sort_keys=True).encode())
 
 

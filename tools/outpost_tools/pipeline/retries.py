@@ -39,6 +39,7 @@ _TRANSIENT = (
     "StoreError",  # object storage that cannot be reached, or asks for patience
     "error sending request",
     "BrokenProcessPool",
+    "CommitFailedError",  # other drivers have committed each time
 )
 _PERMANENT = (
     "No space left on device",

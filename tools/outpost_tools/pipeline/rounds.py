@@ -39,17 +39,14 @@ def run(args: argparse.Namespace) -> int:
     socketserver.BaseServer.handle_error = _log_lost_connection
     ending = Ending()
     say = _progress(time.monotonic())
-    work = _OnSpark(args, log_file, ending, say) if args.engine == "spark" else _InPool()
+    work = _OnSpark(args, log_file, ending, say) if args.engine == "spark" else _InPool(log_file)
     rounds = _Rounds(args, work, ending, say)
     try:
         troubles = rounds.run()
     except ToolError:
         raise
     except Exception as error:  # Spark's own messages are many and long: all are in the log
-        print(
-            f"outpost pipeline: failed: {retries.cause(error)}; details: {log_file}",
-            file=sys.stderr,
-        )
+        print(f"outpost pipeline: failed: {retries.cause(error)}{work.details}", file=sys.stderr)
         logging.getLogger(__name__).error("failed", exc_info=True)
         return 1
     finally:
@@ -68,8 +65,11 @@ def _log_file(tables_dir: Store) -> Path:
 class _OnSpark:
     """The engine on a session that is started when it is needed, and again when it has died."""
 
+    engine_name = "Spark's JVM"
+
     def __init__(self, args: argparse.Namespace, log_file: Path, ending: Ending, say: Say) -> None:
         self._args, self._log_file, self._ending, self._say = args, log_file, ending, say
+        self.details = f"; details: {log_file}"
         self._session: Any = None
 
     def engine(self) -> Engine:
@@ -125,10 +125,15 @@ class _OnSpark:
 class _InPool:
     """The engine without Spark."""
 
-    is_dead = False
+    engine_name = "the pool of processes"
 
-    def __init__(self) -> None:
+    def __init__(self, log_file: Path) -> None:
+        self.details = f"; details: {log_file}"
         self._pool: engines.Local | None = None
+
+    @property
+    def is_dead(self) -> bool:
+        return self._pool is not None and self._pool.is_broken
 
     def engine(self) -> Engine:
         if self._pool is None:
@@ -206,10 +211,10 @@ class _Rounds:
             raise error
         delay_s = self._delays_s[self._failures]
         self._failures += 1
-        what = "Spark's JVM has died" if is_dead else retries.cause(error)
+        what = f"{self._work.engine_name} has died" if is_dead else retries.cause(error)
         self._say(
             f"failed: {what}; again in {delay_s:.0f} s (retry {self._failures} of "
-            f"{len(self._delays_s)})"
+            f"{len(self._delays_s)}){self._work.details}"
         )
         if is_dead or self._failures % _RENEW_EACH == 0:  # the session itself may be broken
             self._work.close()

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 
 import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common import segment_frames
 from outpost_tools.common.errors import ToolError
@@ -29,6 +30,14 @@ def take_over(tables_dir: Store) -> None:
     if not (tables_dir / _CHECKPOINT).exists("metadata"):
         _recreate_prints(tables_dir)
         return
+    try:
+        _take_over(tables_dir)
+    except FileNotFoundError:
+        if (tables_dir / _CHECKPOINT).exists("metadata"):  # else another driver has done it
+            raise
+
+
+def _take_over(tables_dir: Store) -> None:
     taken = _offsets(tables_dir)
     if taken:
         _take_back_replays(tables_dir, taken.pop(schemas.REPLAY, -1))
@@ -62,7 +71,21 @@ def _note_offsets(tables_dir: Store, taken: dict[str, int]) -> None:
     done = plan.Plan({}, taken, -1, 0, firsts=firsts)
     for name in tables.SILVER_TABLES:
         if name != "fingerprints":
-            delta.commit(tables_dir / name, [], *done.transactions)
+            _commit_first(tables_dir / name, done.transactions, [])
+
+
+def _commit_first(place: Store, batches: list[delta.Batch], made: list[dict]) -> None:
+    """Unless the table has a round already: another driver may have taken it over, and gone on."""
+    for left in reversed(range(delta.TRIES)):
+        table = delta.open_table(place)
+        if plan.mark(table) >= 0:
+            return
+        try:
+            delta.commit(place, made, *batches, of=table)
+            return
+        except CommitFailedError:
+            if not left:
+                raise
 
 
 def _note_deleted(tables_dir: Store) -> None:
@@ -76,8 +99,9 @@ def _recreate_prints(tables_dir: Store) -> None:
     opened = delta.Opened(tables_dir)
     table, mark = opened["fingerprints"], plan.mark(opened["streams"])
     if mark >= 0 and plan.mark(table) < 0:
-        made = fingerprints.of_tables(opened)
-        delta.commit(tables_dir / "fingerprints", made, plan.marked(mark), of=table)
+        _commit_first(
+            tables_dir / "fingerprints", [plan.marked(mark)], fingerprints.of_tables(opened)
+        )
 
 
 def _take_back_replays(tables_dir: Store, consumed: int) -> None:
@@ -89,9 +113,10 @@ def _take_back_replays(tables_dir: Store, consumed: int) -> None:
         match = _SEGMENT.fullmatch(one.name)
         if match and consumed < int(match[1]) <= left:
             rows += _freed(folder, one.name)
-    if rows and delta.committed(place, plan.REPLAYS) < 0:
+    table = delta.open_table(place)
+    if rows and delta.reached(table, plan.REPLAYS) < 0:
         made = delta.write(place, pa.Table.from_pylist(rows, schemas.QUARANTINE_TABLE))
-        delta.commit(place, [made], delta.Batch(plan.REPLAYS, 0))
+        delta.commit(place, [made], delta.Batch(plan.REPLAYS, 0), of=table)
 
 
 def _freed(folder: Store, name: str) -> Iterator[dict]:

@@ -33,6 +33,8 @@ def compact(tables_dir: delta.Place, *, kept_h: int = KEPT_H) -> dict[str, tuple
     """{table: (files before, files after)}. Raises ToolError when a run repeatedly replaced what
     was being compacted."""
     result = {}
+    # A driver that finishes an open round reads the tables as they were before it.
+    is_open = plan.is_open(delta.Opened(tables_dir))
     for name in tables.ALL:
         place = at(tables_dir) / name
         before = len(delta.files_of(delta.open_table(place)))
@@ -40,8 +42,9 @@ def compact(tables_dir: delta.Place, *, kept_h: int = KEPT_H) -> dict[str, tuple
             _compacted(place)
         table = delta.open_table(place)
         hours = min(kept_h, 1) if name in _SOON else kept_h
-        # `full`: also files that tasks wrote for a killed batch. Newer files belong to a run.
-        table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+        if not (is_open and name in tables.SILVER_TABLES):
+            # `full`: also files that tasks wrote for a killed batch. Newer files belong to a run.
+            table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
         result[name] = (before, len(delta.files_of(table)))
     return result
 
@@ -59,19 +62,23 @@ def _compacted(place: Store) -> None:
 
 
 def delete_device(tables_dir: delta.Place, device: str) -> dict[str, int]:
-    """{table: rows deleted}: everything that came from the device. A round that started before
-    finds its state changed, and is repeated. Raises ToolError where a round is open that was
-    interrupted."""
-    _check_no_round_is_open(tables_dir)
+    """{table: rows deleted}: everything that came from the device. Raises ToolError where a round
+    is open, or frames are on their way from quarantine to silver.
+
+    The states go first: if the readings did, a round in between could store one whose state is then
+    deleted, and a repeat of it would be stored twice. Quarantine is next, and gets a commit in any
+    case: a round that has committed nothing yet finds one of the two changed, and starts again."""
+    _check_nothing_is_under_way(tables_dir)
     return _delete_device(at(tables_dir), device)
 
 
-def _check_no_round_is_open(tables_dir: delta.Place) -> None:
+def _check_nothing_is_under_way(tables_dir: delta.Place) -> None:
     """Its driver was killed between its commits, or is at it now. Raises ToolError."""
-    if plan.is_open(delta.Opened(tables_dir)):
+    opened = delta.Opened(tables_dir)
+    if plan.is_open(opened) or plan.is_replaying(opened):
         raise ToolError(
-            f"{tables_dir}: a round was interrupted, or is being committed now; `outpost pipeline "
-            "run` finishes it, then repeat this"
+            f"{tables_dir}: a round was interrupted, or is being committed now, or replayed frames "
+            "wait for it; `outpost pipeline run` finishes it, then repeat this"
         )
 
 
@@ -79,11 +86,16 @@ def _delete_device(tables_dir: Store, device: str) -> dict[str, int]:
     of_device = f"device = {delta.text(device)}"
     # The collector's --prefix precedes it.
     topics = f"ends_with(topic, {delta.text(f'/{device}/data')})"
-    conditions = {name: of_device for name in tables.ALL if name != "fingerprints"}
-    conditions["quarantine"] = topics
+    others = [name for name in tables.ALL if name not in ("streams", "quarantine", "fingerprints")]
+    conditions = {"streams": of_device, "quarantine": topics} | dict.fromkeys(others, of_device)
     # Gold may not yet have processed what silver had of it.
     note = {changes.NOTE: {"again": [device]}}
-    return {name: _deleted(tables_dir / name, where, note) for name, where in conditions.items()}
+    found = {}
+    for name, where in conditions.items():
+        found[name] = _deleted(tables_dir / name, where, note)
+        if name == "quarantine":
+            delta.commit(tables_dir / name, [])
+    return found
 
 
 def delete_before(tables_dir: delta.Place, day: datetime.date) -> dict[str, int]:
