@@ -46,3 +46,15 @@ def test_a_scheme_that_is_not_known_is_refused(place):
 def test_a_url_without_a_plain_bucket_is_refused(place):
     with pytest.raises(ToolError, match="write it as s3://BUCKET/FOLDER"):
         at.at(place)
+
+
+@pytest.mark.parametrize("folder", ["a%20b", "a#b", "a?b=c", "a\\b", "a\nb"])
+def test_a_folder_whose_name_delta_reads_differently_is_refused(folder):
+    with pytest.raises(ToolError, match="not in the name of a folder"):
+        at.at(f"s3://bucket/{folder}/log")
+
+
+def test_a_folder_that_begins_with_a_dot_is_not_listed(tmp_path):
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "seen").mkdir()
+    assert at.at(tmp_path).folders() == ["seen"]

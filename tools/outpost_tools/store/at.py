@@ -14,12 +14,14 @@ from outpost_tools.store.local import LocalStore
 # Those that both obstore and Delta know. Not s3a: Delta reads it, Hadoop's clients write it in
 # other ways.
 SCHEMES = ("s3", "gs", "az", "abfs", "abfss")
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)([^/]*)/?(.*)")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)([^/]*)/?(.*)", re.DOTALL)
+_UNSAFE = re.compile(r"[%#?\\\x00-\x1f]")  # Delta takes an address, obstore a name
 _HAS_USER = {"abfs", "abfss"}  # container@account.host
 
 
 def at(place: str | Path | Store) -> Store:
-    """Raises ToolError for a URL of an unknown scheme, or one without a bucket."""
+    """Raises ToolError for a URL of an unknown scheme, without a bucket, or with a folder that
+    Delta would read differently."""
     if isinstance(place, Store):
         return place
     text = os.fspath(place)
@@ -32,6 +34,8 @@ def at(place: str | Path | Store) -> Store:
         raise ToolError(f"{text}: not a place that Outpost can store in; give a path, or {known}")
     if slashes != "//" or not bucket or ("@" in bucket and scheme not in _HAS_USER):
         raise ToolError(f"{text}: write it as {scheme}://BUCKET/FOLDER, without user or password")
+    if _UNSAFE.search(prefix):
+        raise ToolError(f"{text}: not in the name of a folder: % # ? \\ (its readers differ)")
     return _objects(f"{scheme.lower()}://{bucket}", prefix)
 
 

@@ -110,7 +110,8 @@ class Store(ABC):
 
     @abstractmethod
     def folders(self) -> list[str]:
-        """The names of the folders directly in this one, sorted."""
+        """The names of the folders directly in this one, sorted; not those that begin with a dot.
+        Some servers keep a folder whose files are gone."""
 
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:

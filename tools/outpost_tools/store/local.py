@@ -104,7 +104,8 @@ class LocalStore(Store):
     def folders(self) -> list[str]:
         try:
             with os.scandir(self.path) as found:
-                return sorted(one.name for one in found if one.is_dir())
+                names = [one.name for one in found if one.is_dir()]
+                return sorted(name for name in names if not name.startswith("."))
         except (FileNotFoundError, NotADirectoryError):
             return []
 

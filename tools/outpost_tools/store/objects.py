@@ -19,23 +19,39 @@ from typing import Any
 import obstore
 from obstore import exceptions
 
+from outpost_tools.store import advice, arrow_files, keys
 from outpost_tools.store.base import Entry, Store, StoreError
 
 _CLIENT: Any = {"connect_timeout": "5s", "timeout": "30s"}
 _RETRIES: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
-_ADVICE = (
-    (exceptions.UnauthenticatedError, "the service does not accept these keys; check them"),
-    (exceptions.PermissionDeniedError, "the keys have no right to do this; check their policy"),
-    (exceptions.UnknownConfigurationKeyError, "a setting of the service is not known"),
-)
+# The same for Delta, which has names of its own for them.
+_OF_DELTA = _CLIENT | {"max_retries": "3", "retry_timeout": "30s"}
+_TRIES = 3  # of a creation that loses to a file which is gone when it is read
+_GONE = (FileNotFoundError, exceptions.NotFoundError)
+_AT_ONCE = 1000  # names that one request may delete
 
 
 @functools.cache
 def _client(bucket: str) -> Any:
     """One for each bucket and process. Without TLS only where Delta would do without it, too."""
+    keys.check(bucket)
     is_plain = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes")
     options = _CLIENT | {"allow_http": is_plain}
     return obstore.store.from_url(bucket, client_options=options, retry_config=_RETRIES)
+
+
+@functools.cache
+def _first_process() -> int:
+    return os.getpid()
+
+
+def _check_process(uri: str) -> None:
+    """obstore's threads do not survive fork(): every call would wait forever."""
+    if _first_process() != os.getpid():
+        raise StoreError(
+            f"{uri}: this process was forked from one that has used object storage; start it by "
+            "spawn or forkserver"
+        )
 
 
 @dataclass(frozen=True)
@@ -63,15 +79,25 @@ class ObjectStore(Store):
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}".strip("/")
 
+    @property
+    def options(self) -> dict[str, str]:
+        with self._reached():
+            return dict(_OF_DELTA)
+
     @contextlib.contextmanager
     def _reached(self, name: str = "") -> Iterator[Any]:
         """The client; its errors as OSError, with the place and what to do."""
+        place = f"{self.uri}/{name}".rstrip("/")
+        _check_process(place)
         try:
             yield _client(self.bucket)
-        except (FileNotFoundError, exceptions.NotFoundError):
-            raise FileNotFoundError(f"{self.uri}/{name}: not there") from None
+        except _GONE as error:
+            refusal = advice.read(error)
+            if refusal.is_missing_file and refusal.method != "PUT":
+                raise FileNotFoundError(f"{place}: not there") from None
+            raise StoreError(f"{place}: {refusal}") from None
         except exceptions.BaseError as error:
-            raise StoreError(f"{self.uri}/{name}".rstrip("/") + f": {_advice(error)}") from None
+            raise StoreError(f"{place}: {advice.read(error)}") from None
 
     def get(self, name: str) -> bytes:
         with self._reached(name) as client:
@@ -86,13 +112,15 @@ class ObjectStore(Store):
             client.put(self._key(name), data, use_multipart=False)
 
     def create(self, name: str, data: bytes) -> bool:
-        with self._reached(name) as client:
-            try:
-                client.put(self._key(name), data, mode="create", use_multipart=False)
-            except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-                # Also the second try of a request whose answer was lost; then the file is ours.
-                return client.get(self._key(name)).bytes().to_bytes() == data
-            return True
+        for _ in range(_TRIES):
+            with contextlib.suppress(FileNotFoundError), self._reached(name) as client:
+                try:
+                    client.put(self._key(name), data, mode="create", use_multipart=False)
+                except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+                    # Also the second try of a request whose answer was lost: the file is ours.
+                    return client.get(self._key(name)).bytes().to_bytes() == data
+                return True
+        raise StoreError(f"{self.uri}/{name}: others create and delete it all the time")
 
     def write(self, name: str, data: Any) -> None:
         with self._reached(name) as client:
@@ -119,58 +147,28 @@ class ObjectStore(Store):
     def folders(self) -> list[str]:
         with self._reached() as client:
             found = client.list_with_delimiter(f"{self.prefix}/" if self.prefix else None)
-        return sorted(one.rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
+        names = (one.rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
+        return sorted(name for name in names if not name.startswith("."))
 
     def delete(self, names: Iterable[str]) -> None:
-        with self._reached() as client:
-            for name in names:
-                with contextlib.suppress(FileNotFoundError, exceptions.NotFoundError):
-                    client.delete(self._key(name))
+        keys_of = [self._key(name) for name in names]
+        for begin in range(0, len(keys_of), _AT_ONCE):
+            with self._reached() as client:
+                self._delete(client, keys_of[begin : begin + _AT_ONCE])
+
+    def _delete(self, client: Any, names: list[str]) -> None:
+        """In one request, where the service has it; such a service skips files that are gone."""
+        try:
+            client.delete(names)
+        except _GONE as error:
+            if not advice.read(error).is_missing_file:
+                raise
+            for name in names if len(names) > 1 else ():
+                self._delete(client, [name])
 
     def arrow(self, name: str) -> Any:
         return self.filesystem.open_input_file(name)
 
     @property
     def filesystem(self) -> Any:
-        return _filesystem(self.bucket, self.prefix)
-
-
-@functools.cache
-def _filesystem(bucket: str, prefix: str) -> Any:
-    """Arrow's own, in C++: one whose files are Python objects can abort the program at its end."""
-    from pyarrow import fs
-
-    scheme, _, name = bucket.partition("://")
-    if scheme == "s3":
-        found = fs.S3FileSystem(**_s3_settings())
-    elif scheme == "gs":
-        found = fs.GcsFileSystem()
-    else:
-        name, _, host = name.partition("@")
-        account = host.partition(".")[0] or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
-        found = fs.AzureFileSystem(account, os.environ.get("AZURE_STORAGE_ACCOUNT_KEY"))
-    return fs.SubTreeFileSystem(f"{name}/{prefix}".rstrip("/"), found)
-
-
-def _s3_settings() -> dict[str, Any]:
-    """Of the environment, what Arrow does not look up by itself."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    found: dict[str, Any] = {"region": region} if region else {}
-    if endpoint:
-        scheme, _, host = endpoint.partition("://")
-        found |= {"scheme": scheme, "endpoint_override": host.rstrip("/")}
-    return found
-
-
-def _cause(error: Exception) -> str:
-    """The first line of what the service said."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def _advice(error: Exception) -> str:
-    for kind, advice in _ADVICE:
-        if isinstance(error, kind):
-            return f"{advice} ({_cause(error)})"
-    return _cause(error)
+        return arrow_files.of_bucket(self.bucket, self.prefix)
