@@ -105,3 +105,31 @@ def ram_path(tmp_path):
         return
     with tempfile.TemporaryDirectory(dir=memory, prefix="outpost-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def object_server(tmp_path_factory):
+    """A real S3 server; one for each process of pytest."""
+    import object_store
+
+    with object_store.ObjectServer(tmp_path_factory.mktemp("object-store")) as server:
+        yield server
+
+
+@pytest.fixture
+def bucket_url(object_server, monkeypatch):
+    """A new bucket of it, s3://NAME. Its address and keys are in the environment."""
+    for name, text in object_server.environment.items():
+        monkeypatch.setenv(name, text)
+    return object_server.bucket()
+
+
+@pytest.fixture
+def faulty_store(object_server, bucket_url, monkeypatch):
+    """A proxy before that server, which the environment names in its place."""
+    import faulty_store
+
+    with faulty_store.FaultyStore(object_server.port) as proxy:
+        for name, text in proxy.environment.items():
+            monkeypatch.setenv(name, text)
+        yield proxy
