@@ -166,7 +166,10 @@ class StoreLog(Log):
         self._put = Task(lambda: self._folder.create(name, data))
 
     def _answered(self) -> Stored | None:
-        """What the PUT under way has stored. Raises as commit()."""
+        """What the PUT under way has stored, or what needs none. Raises as commit()."""
+        if self._segment is None and self._gathered and not self._messages:
+            gathered, self._gathered = self._gathered, []
+            return Stored(gathered, 0.0)
         if self._put is None or not self._put.is_over or self._segment is None:
             return None
         put, self._put = self._put, None
