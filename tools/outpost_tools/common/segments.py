@@ -164,6 +164,8 @@ def _named(directory, suffix: str, after: int):
     last = sealed_name(after) if after >= 0 else ""
     if not isinstance(directory, Path):
         folder = at.at(directory)
+        if suffix == ".open" and not folder.is_local:
+            return []
         listed = (Segment(folder, *entry) for entry in folder.entries(after=last))
         return [one for one in listed if one.suffix == suffix and _NAME.fullmatch(one.name)]
     try:
