@@ -23,7 +23,7 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools.collect.log import Log
+from outpost_tools.collect.disk_log import DiskLog as Log
 from outpost_tools.common import segments
 from outpost_tools.common.message import Key
 

@@ -62,12 +62,13 @@ class Process:
 
     def __init__(
         self, tmp_path, port, *, program=None, options=(), name="c1", host="127.0.0.1",
-        credentials=None,
+        credentials=None, log=None,
     ):  # fmt: skip
-        """credentials: of `outpost broker`, instead of host and port."""
+        """credentials: of `outpost broker`, instead of host and port. log: a Store; None: a folder
+        in tmp_path."""
         where = ["--credentials", str(credentials)] if credentials else []
         where = where or ["--broker", f"{host}:{port}"]
-        self.log = tmp_path / "log"
+        self.log = tmp_path / "log" if log is None else log
         self.directory = self.log / name
         self.gate = tmp_path / "gate"
         self.output = tmp_path / f"{name}.txt"
@@ -155,7 +156,7 @@ class Process:
                 return [
                     frame
                     for path in files
-                    if path.stat().st_size
+                    if path.suffix == ".seg" or path.stat().st_size
                     for frame in segments.read_segment(path)
                 ]
             except FileNotFoundError:

@@ -5,7 +5,7 @@ own, once, with its exit status."""
 import pytest
 
 from collector_process import TOPIC, Process, mosquitto, payload
-from outpost_tools.collect.log import Log
+from outpost_tools.collect.disk_log import DiskLog as Log
 from outpost_tools.common import segments
 
 _ = mosquitto  # a fixture
@@ -30,7 +30,7 @@ def flip(path, at=-40):
 def checked(root, name):
     """What a start and all that follows tells."""
     log = Log(root, name, segment_bytes=1 << 20)
-    while not log.audit.is_over:
+    while not log.is_checked:
         log.check_one()
     told = log.take_recovered()
     log.close()
@@ -52,7 +52,7 @@ def test_a_segment_that_was_pruned_meanwhile_is_no_damage(tmp_path):
     paths = sealed(tmp_path, "c1")
     log = Log(tmp_path, "c1", segment_bytes=1 << 20)
     paths[0].unlink()
-    while not log.audit.is_over:
+    while not log.is_checked:
         log.check_one()
     assert log.take_recovered() == []
     log.close()

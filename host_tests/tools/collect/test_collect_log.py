@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from outpost_tools.collect.log import Log, LogBusyError
+from outpost_tools.collect.disk_log import DiskLog as Log
+from outpost_tools.collect.log import LogBusyError
 from outpost_tools.common import segments
 
 STREAM = "0badcafe"

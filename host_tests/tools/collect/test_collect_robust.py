@@ -30,7 +30,7 @@ from collector_process import (
 from made_broker import ACL
 from make_certificates import make_all, openssl
 from outpost_tools import cli
-from outpost_tools.collect.log import Log
+from outpost_tools.collect.disk_log import DiskLog as Log
 from outpost_tools.collect.state import Saved
 from outpost_tools.common import children
 from outpost_tools.common.broker import configuration

@@ -16,11 +16,12 @@ from outpost_tools.common.command_line import (
     positive,
 )
 from outpost_tools.common.errors import ToolError
+from outpost_tools.store import at
 
-SUMMARY = "store messages from the broker on disk, and confirm them to the boards"
+SUMMARY = "store messages from the broker, and confirm them to the boards"
 _DESCRIPTION = """\
-Store the messages of the boards on disk. After fsync, acknowledge them to the broker and confirm
-them to the boards.
+Store the messages of the boards on disk or in a bucket. After fsync or the answer to the PUT,
+acknowledge them to the broker and confirm them to the boards.
 """
 _EXAMPLES = """\
 examples:
@@ -29,6 +30,7 @@ examples:
                   --user collector --password-file password.txt
   outpost collect --credentials fleet --log log                       made by `outpost broker init`
   outpost collect --credentials fleet --log log --id collector-2 --share
+  outpost collect --credentials fleet --log s3://bucket/log           no disk
   outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet
                                                                       one of several
   outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet --retire
@@ -46,7 +48,18 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     _add_broker(parser.add_mutually_exclusive_group(required=True))
     parser.add_argument(
-        "--log", required=True, metavar="DIR", type=Path, help="segments go to DIR/ID"
+        "--log",
+        required=True,
+        metavar="PLACE",
+        type=at.argument,
+        help="segments go to PLACE/ID; a folder, or s3://BUCKET/FOLDER (gs, az): then no disk is "
+        "needed",
+    )
+    parser.add_argument(
+        "--upload",
+        metavar="URL",
+        type=at.argument,
+        help="copy the sealed segments of a --log on disk to URL/ID",
     )
     parser.add_argument(
         "--id",
@@ -115,9 +128,9 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--segment-seconds",
         type=positive(float),
-        default=5.0,
         metavar="S",
-        help="seal a segment at this age; default 5",
+        help="seal a segment at this age; default 5, in a bucket 1 (which is how long a message "
+        "may wait for its confirmation)",
     )
     group.add_argument(
         "--confirm-seconds",
@@ -169,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         collector = start.collector(args)
-    except start.DiskFull as error:  # a service manager tries again, but not after status 2
+    except start.NotNowError as error:  # a service manager tries again, but not after status 2
         print(f"outpost: {error}", file=sys.stderr)
         return 1
     return collector.retire() if args.retire else collector.run()
@@ -182,6 +195,8 @@ def _check(args: argparse.Namespace) -> None:
     if args.id is not None and not name_rules.is_client(args.id):
         raise ToolError(f"--id {args.id!r}: {_NAME_RULE}")
     _check_security(args)
+    if args.upload is not None and (args.upload.is_local or not args.log.is_local):
+        raise ToolError("--upload: give a URL, beside a --log that is a folder")
     if args.prefix is not None:
         check_topic("--prefix", args.prefix)
     if args.share == "" and args.credentials is None:

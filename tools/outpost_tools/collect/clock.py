@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from outpost_tools.collect.health import Health
 from outpost_tools.collect.metrics import Metrics
@@ -80,7 +79,7 @@ class CollectorClock:
             say(self._line(reason))
             self._told = reason
         health.tell("clock", reason if is_wrong else None)
-        health.remark(None if is_wrong else reason)
+        health.remark("clock", None if is_wrong else reason)
         metrics.clock_set.set(not self.is_unset)
         metrics.clock_unset_messages.set(self._unset_messages)
         notes.keep(collector_notes.CLOCK, self._wrong_messages, clock_unset=self.is_unset)
@@ -94,8 +93,8 @@ class CollectorClock:
         return f"{reason}. Messages are stored and marked; set the clock (NTP)"
 
 
-def newest_arrival_s(folder: Path) -> float:
-    """The latest arrival in the newest sealed segment whose clock was known to be set; 0: none."""
-    newest = segments.sealed_segments(folder)[-1:]
-    frames = segments.read_segment(newest[0]) if newest else []
+def newest_arrival_s(newest: segments.Contents | None) -> float:
+    """The latest arrival in a log's newest sealed segment whose clock was known to be set; 0: no
+    such arrival."""
+    frames = newest.frames() if newest is not None else ()
     return max((one.arrival_ms or 0 for one in frames), default=0) / 1000

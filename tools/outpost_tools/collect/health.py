@@ -26,7 +26,7 @@ class Health:
         self._reasons: dict[str, str] = {"start": "starting: the broker has not answered yet"}
         self._turned_at = now()
         self._told_alive_at = float("-inf")
-        self._remark: str | None = None
+        self._remarks: dict[str, str | None] = {}
 
     def turned(self) -> None:
         """Call this at each turn of the loop."""
@@ -44,14 +44,14 @@ class Health:
         self._reasons = others if reason is None else others | {what: reason}
         notify(f"STATUS={self.reason or 'connected, storing'}")
 
-    def remark(self, text: str | None) -> None:
-        """What should be known, and is no fault of the collector's."""
-        self._remark = text
+    def remark(self, what: str, text: str | None) -> None:
+        """What should be known of `what`, and is no fault of the collector's."""
+        self._remarks = self._remarks | {what: text}
 
     @property
     def text(self) -> str:
         """The body of `/healthz`."""
-        return "; ".join(one for one in (self.reason or "ok", self._remark) if one)
+        return "; ".join(one for one in (self.reason or "ok", *self._remarks.values()) if one)
 
     def ready(self) -> None:
         self.tell("start", None)

@@ -13,15 +13,15 @@ import re
 import ssl
 import termios
 import time
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 import paho.mqtt.client as mqtt
 
+from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.clock import CollectorClock
 from outpost_tools.collect.oddities import Oddities
 from outpost_tools.common import causes, refusals
-from outpost_tools.common.message import Key, device_in, key_in
+from outpost_tools.common.message import device_in, key_in
 from outpost_tools.common.mqtt_connection import CONNACK_TIMEOUT_S, Connection, Limits
 from outpost_tools.common.mqtt_packets import DUP, RETAIN, Publish
 from outpost_tools.common.segments import MAX_PAYLOAD_BYTES, encode_frame
@@ -32,26 +32,9 @@ BATCH = Limits(messages=4000, seconds=0.1, bytes=4 << 20)
 _NAMES_REMEMBERED = 100_000
 
 
-@dataclass(slots=True)
-class Batch:
-    """What arrived on one connection: frames ready for the log, the keys to confirm, and the packet
-    identifiers to acknowledge when all of it is durable. An identifier means nothing on a later
-    connection."""
-
-    connection: int
-    frames: list[bytes] = field(default_factory=list)
-    keys: list[Key] = field(default_factory=list)
-    packet_ids: list[bytes] = field(default_factory=list)
-    frame_bytes: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.frames or self.packet_ids)
-
-
 class Link(Connection):
     """Connects by itself, with backoff, whenever take() finds no connection."""
 
-    receive_maximum = BATCH.messages
     limit_hints: ClassVar[dict[str, str]] = {
         "retain": "For confirmations: start the collector with `--confirmation queued`, and give "
         'the boards the setting confirmation = "queued"',
@@ -67,16 +50,18 @@ class Link(Connection):
         had_session: bool = False,
         version: int = mqtt.MQTTv311,
         clock: CollectorClock | None = None,
+        in_flight: int = 0,
     ) -> None:  # fmt: skip
-        """clock: None: trusted. share: the group of a shared subscription. retiring:
-        unsubscribe, and take what the broker still holds. is_queued: publish with QoS 1, not
-        retained. version: with MQTTv5, the broker rather than the kernel keeps what we do not take
-        (receive maximum), and messages show their properties.
+        """clock: None: trusted. in_flight: as the log's, see log.py. share: the group of a shared
+        subscription. retiring: unsubscribe, and take what the broker still holds. is_queued:
+        publish with QoS 1, not retained. version: with MQTTv5, the broker rather than the kernel
+        keeps what we do not take (receive maximum), and messages show their properties.
         """
         super().__init__(
             (host, port), client_id, BATCH, credentials=credentials, tls=tls,
             had_session=had_session and not retiring, version=version,
         )  # fmt: skip
+        self.receive_maximum = in_flight or BATCH.messages
         self.level_hint = "leave --level 5 out" if version == mqtt.MQTTv5 else "try --level 5"
         self.oddities = Oddities(prefix, client_id)
         self._client.on_properties = self.oddities.add

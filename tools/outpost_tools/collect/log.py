@@ -1,229 +1,111 @@
-"""The collector's directory `<log>/<id>/`: a lock, the segments, and a snapshot of what they hold.
+"""The log of one collector, `<log>/<id>/`, whatever it lies on. disk_log.py has it in a folder of
+this machine, store_log.py in a bucket.
 
-    .lock                  held (flock) by the collector that writes here
-    segment-*.seg, .open,
-    .cut                   see outpost_tools.common.segments
-    state.json, .changes   what is durable in segments 0..n, see state.py
-
-The snapshot only saves time. After a kill, the segments above n are read again; without a snapshot,
-or with a damaged one, all segments are.
+The law. What commit() returns is durable: every later start and every reader of the log finds it,
+whatever is killed. What commit() has not returned may be lost, so it is neither acknowledged to the
+broker nor confirmed to a board. A segment number is used once, and what it names never changes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import time
-from pathlib import Path
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
-from outpost_tools.collect.audit import Audit
+from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.durable import Durable
-from outpost_tools.collect.state import Saved
 from outpost_tools.common import segments
+from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message import Key, key_of
 
 
-class LogBusyError(RuntimeError):
-    """The directory belongs to another collector; str() says which and what to do."""
+class LogBusyError(ToolError):
+    """The log belongs to another collector; str() says which and what to do."""
 
 
-class Writer(segments.SegmentWriter):
-    """Also knows how old its open segment is, and how to abandon it after a failed write."""
+class Stored(NamedTuple):
+    """Batches that have become durable together, and how long that took."""
 
-    def __init__(self, directory: Path, *, max_bytes: int) -> None:
-        super().__init__(directory, max_bytes=max_bytes)
-        self._committed = 0
-        self._opened_at = 0.0
+    batches: list[Batch]
+    seconds: float
+
+
+class Log(ABC):
+    """place: where, for messages. durable: the keys in its segments; the caller adds those of the
+    batches that commit() returns, before it calls tidy()."""
+
+    collector: str
+    place: str
+    durable: Durable
+    is_full = False  # take no more before commit() has returned something
+    wait_s = float("inf")  # how long commit() will have nothing to do, if nothing is added
+    in_flight = 0  # the most messages that the broker need send ahead of their PUBACKs; 0: any
+    unsealed_bytes = 0  # durable, but not yet visible to readers
+    waiting_uploads = 0  # sealed segments that are not yet where --upload says
+    upload_trouble: str | None = None  # why they wait
+    is_checked = True  # all segments that the start did not read have been read since
 
     @property
-    def sealed_through(self) -> int:
-        """Number of the last sealed segment, -1 when there is none."""
-        return self._number - 1
+    @abstractmethod
+    def held(self) -> list[Batch]:
+        """Batches that were added, and that commit() has not returned."""
 
     @property
+    def held_messages(self) -> int:
+        return sum(len(batch.frames) for batch in self.held)
+
+    @property
+    @abstractmethod
     def stored_through(self) -> int:
         """Number of the last segment with durable frames, sealed or open; -1 when there is none."""
-        return self._number if self._file is not None and self._committed else self.sealed_through
 
-    def begin_after(self, number: int) -> None:
-        """Never use a number twice: segments up to `number` existed, even if readers have deleted
-        them since."""
-        self._number = max(self._number, number + 1)
+    @abstractmethod
+    def add(self, batch: Batch) -> None:
+        """Keeps the batch in memory, for commit()."""
 
-    @property
-    def length(self) -> int:
-        """Bytes in the open segment."""
-        return self._length if self._file is not None else 0
+    @abstractmethod
+    def commit(self, *, at_once: bool = False) -> Stored | None:
+        """What has become durable since the last call, in the order in which it was added.
 
-    @property
-    def age_s(self) -> float:
-        """Seconds since the open segment began; 0 when none is open."""
-        return time.monotonic() - self._opened_at if self._file is not None else 0.0
+        at_once: begins to store all that is held, which otherwise may wait for more.
 
-    def append_all(self, frames: list[bytes]) -> None:
-        if self._file is None:
-            self._opened_at = time.monotonic()
-            self._committed = 0
-        super().append_all(frames)
-
-    def commit(self) -> None:
-        super().commit()
-        self._committed = self._length
-
-    def abandon(self) -> None:
-        """Close the open segment without what was not committed.
-
-        After a failed write or fsync, the kernel may mark pages clean that never reached the disk,
-        so a second fsync on the same file proves nothing. The caller makes a new Writer and writes
-        its frames again.
+        Raises OSError when the storage refuses; the batches stay, and the next call tries again.
+        Raises LogBusyError when another collector writes here.
         """
-        if self._file is None:
-            return
-        raw = self._file.raw
-        try:
-            # Frames that were never acknowledged would only take space on a full disk.
-            os.ftruncate(raw.fileno(), self._committed)
-        finally:
-            raw.close()  # closing the buffered file above it would write what is left in its buffer
-            self._file = None
 
+    @abstractmethod
+    def tidy(self) -> None:
+        """Call this now and then: seals what is old, and saves the snapshot. Raises OSError."""
 
-class Log:
-    """Opens the directory of one collector; `durable` is what its segments hold."""
+    @abstractmethod
+    def close(self) -> None:
+        """Stores what is held, seals, saves and unlocks. Raises OSError."""
 
-    def __init__(
-        self, root: Path, collector: str, *, segment_bytes: int, keep_news: bool = False
-    ) -> None:
-        """keep_news: see Durable.
-
-        Raises LogBusyError, OSError, or ValueError (a file in the directory that is not a segment).
-        """
-        self.directory = root / collector
-        self.collector = collector
-        self._segment_bytes = segment_bytes
-        self._keep_news = keep_news
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(self.directory)
-        try:
-            self._saved = Saved(self.directory, collector)
-            self._check_owner()
-            self._sealed_through = -1
-            self._writer: Writer | None = None
-            self._recovered: list[segments.Recovered] = []
-            self._unread: list[Path] = []  # the snapshot has their keys
-            self.durable = self._load()
-            self.audit = Audit(self.directory, self._unread)
-            self._saved.save(self.durable, self.sealed_through)
-        except BaseException:
-            os.close(self._lock)  # a refusal must not lock others out
-            raise
-
-    @property
-    def sealed_through(self) -> int:
-        """Number of the last segment that was sealed, -1 when there was none."""
-        return self._writer.sealed_through if self._writer is not None else self._sealed_through
-
-    @property
-    def stored_through(self) -> int:
-        """Number of the last segment with durable frames, sealed or open; -1 when there is none."""
-        return self._writer.stored_through if self._writer is not None else self._sealed_through
-
-    @property
-    def unsealed_bytes(self) -> int:
-        """Bytes that are durable, but not yet visible to readers."""
-        return self._writer.length if self._writer is not None else 0
+    @abstractmethod
+    def newest_sealed(self) -> segments.Contents | None:
+        """The newest sealed segment. Raises OSError."""
 
     def take_recovered(self) -> list[segments.Recovered]:
         """What was found damaged, or was cut off, since the last call."""
-        found, self._recovered = self._recovered, []
-        self.audit.tell(f"{one.segment.stem}.seg" for one in found if one.damage)
-        return found
+        return []
 
-    def check_one(self) -> None:
-        """Read a sealed segment that the start did not read, if there is one left."""
-        if not self.audit.is_over:
-            self._recovered += self.audit.next()
+    def is_check_due(self, *, is_idle: bool) -> bool:
+        return False
 
-    def close(self) -> None:
-        """Seal, save, unlock. Raises OSError."""
-        self.seal_when_older(0)
-        self._saved.save_all(self.durable, self.sealed_through)
-        os.close(self._lock)
+    def check_one(self) -> None:  # noqa: B027
+        """Reads a sealed segment that the start did not read, if there is one left."""
 
-    def store(self, frames: list[bytes]) -> None:
-        """Append and make durable, with ONE fsync.
 
-        Raises OSError; none of `frames` then counts as stored.
-        """
-        try:
-            writer = self._open_writer()
-            writer.append_all(frames)
-            writer.commit()
-        except OSError:
-            self._leave_writer()
-            raise
+def add_all_keys(stored: Stored, durable: Durable) -> None:
+    for batch in stored.batches:
+        durable.add_all(batch.keys)
 
-    def seal_when_older(self, seconds: float) -> None:
-        """Seal the open segment when it is at least this old; save the snapshot after any seal.
 
-        Raises OSError.
-        """
-        try:
-            if self._writer is not None and self._writer.age_s >= seconds:
-                self._writer.seal()
-        except OSError:
-            self._leave_writer()
-            raise
-        # every key of the sealed segments is in `durable`: the loop adds them before it seals
-        self._saved.save(self.durable, self.sealed_through)
-
-    def _open_writer(self) -> Writer:
-        """The writer; a new one seals what an earlier one, or a killed collector, left open."""
-        if self._writer is None:
-            writer = Writer(self.directory, max_bytes=self._segment_bytes)
-            writer.begin_after(self._sealed_through)
-            self._writer = writer
-            self._recovered += writer.recovered
-        return self._writer
-
-    def _leave_writer(self) -> None:
-        """After an error no file is written to again; the next writer seals its committed
-        frames."""
-        writer, self._sealed_through = self._writer, self.sealed_through
-        self._writer = None
-        if writer is not None:
-            with contextlib.suppress(OSError):
-                writer.abandon()
-
-    def _check_owner(self) -> None:
-        owner = self._saved.owner
-        if owner != self.collector:
-            raise LogBusyError(
-                f"{self.directory} was written by collector {owner!r}; use --id {owner} or another "
-                "--log"
-            )
-
-    def _load(self) -> Durable:
-        """The snapshot and the segments above it."""
-        durable = self._saved.load(keep_news=self._keep_news)
-        self._sealed_through = self._saved.sealed_through
-        self._open_writer()
-        for path in segments.sealed_segments(self.directory):
-            if segments.segment_number(path) > self._sealed_through:
-                self._add_keys(path, durable)
-            else:
-                self._unread.append(path)
-        return durable
-
-    def _add_keys(self, path: Path, durable: Durable) -> None:
-        found = segments.contents(path)
-        for frame in found.frames():
-            key = frame_key(frame)
-            if key is not None:
-                durable.add(key)
-        if found.damage and not any(known.segment == path for known in self._recovered):
-            self._recovered.append(segments.Recovered(path, found.damage))
+def add_keys(found: segments.Contents, durable: Durable) -> None:
+    """Of all frames of a segment."""
+    for frame in found.frames():
+        key = frame_key(frame)
+        if key is not None:
+            durable.add(key)
 
 
 def frame_key(frame: segments.Frame) -> Key | None:
@@ -233,15 +115,3 @@ def frame_key(frame: segments.Frame) -> Key | None:
     forget the message because of it.
     """
     return None if frame.retained or frame.truncated else key_of(frame.topic, frame.payload)
-
-
-def _lock(directory: Path) -> int:
-    handle = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise LogBusyError(
-            f"{directory} is in use by another collector; stop it, or give this one another --id"
-        ) from None
-    return handle

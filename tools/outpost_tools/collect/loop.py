@@ -1,9 +1,9 @@
-"""The collector's single thread, and the order that its promise rests on: append, fsync, PUBACK,
+"""The collector's single thread, and the order that its promise rests on: add, commit, PUBACK,
 confirm.
 
-Nothing is acknowledged before it is durable. When the disk refuses (full, or broken), the collector
-keeps what it has taken, takes no more, and retries. The broker's queue, and beyond it the boards'
-flash, hold the rest.
+Nothing is acknowledged before it is durable (log.py). When the storage refuses (full, broken, or
+out of reach), the collector keeps what it has taken, takes no more, and retries. The broker's
+queue, and beyond it the boards' flash, hold the rest.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import sys
 import time
 
+from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
 from outpost_tools.collect.durable import MAX_STREAMS
 from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.health import Health
-from outpost_tools.collect.link import Batch, Link
-from outpost_tools.collect.log import Log
+from outpost_tools.collect.link import Link
+from outpost_tools.collect.log import Log, Stored
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.notes import Notes
 from outpost_tools.collect.place import Question, check, topic_of
@@ -24,6 +25,7 @@ from outpost_tools.common import collector_notes
 from outpost_tools.common.ending import Ending
 
 DISK_RETRY_S = 1.0
+_POLL_S = 0.01  # while the log stores in the background and nothing else can be done
 # At the end: how long the last acknowledgements and confirmations may wait for a broker that does
 # not read.
 DRAIN_S = 2.0
@@ -54,7 +56,6 @@ class Collector:
         metrics: Metrics,
         *,
         prefix: str,
-        segment_seconds: float,
         quiet: bool,
         confirm_seconds: float = INTERVAL_S,
         exchange: Exchange | None = None,
@@ -69,7 +70,6 @@ class Collector:
         self._link = link
         self._metrics = metrics
         self._prefix = prefix
-        self._segment_seconds = segment_seconds
         self._quiet = quiet
         self._exchange = exchange
         self._question = question
@@ -130,7 +130,7 @@ class Collector:
         if self._question is not None:
             remembered = self._question.ask(self.ending)
             if not self.ending.is_set() and (
-                warning := check(self._log.directory, self._log.stored_through, remembered)
+                warning := check(self._log.place, self._log.stored_through, remembered)
             ):
                 self._say(warning)
         self._health.ready()
@@ -144,7 +144,7 @@ class Collector:
             self._link.publish([(self._place, b"%d" % self._told)])
 
     def _is_empty(self) -> bool:
-        if not self._link.connected:
+        if not self._link.connected or self._log.held:
             self._last_message_at = time.monotonic()
         return time.monotonic() - self._last_message_at > RETIRE_QUIET_S
 
@@ -157,62 +157,93 @@ class Collector:
             wait_s if self._exchange is None else min(wait_s, max(self._exchange.wait_s(now), 0.01))
         )
 
-    def _step(self, wait_s: float) -> bool:
+    def _step(self, wait_s: float, *, at_once: bool = False) -> bool:
         """Take what has arrived and process it; False when it could not be stored and the end was
-        requested."""
+        requested. at_once: leave nothing in memory."""
         self._health.turned()
-        batch = self._link.take(wait_s)
+        batch = self._take(wait_s)
         self._health.tell("broker", None if self._link.connected else "not connected to the broker")
         if batch:
             self._last_message_at = time.monotonic()
-            if batch.frames and not self._store(batch):
-                return False
-            self._tell_place()
-            self._link.ack(batch)
-            self._note(batch)
+            self._log.add(batch)
+        if not self._commit(at_once=at_once):
+            return False
         self._listen()
         self._seal()
         self._confirm()
         self._check_log(is_idle=not batch)
         return True
 
-    def _store(self, batch: Batch) -> bool:
-        """Returns when all of it is durable; retries indefinitely, unless asked to end."""
-        complained = False
-        while not self._try_to_store(batch, complained=complained):
-            complained = True
-            self._metrics.unstored.set(len(batch.frames))
-            if self.ending.wait(DISK_RETRY_S):
-                self._say(
-                    f"{len(batch.frames)} messages neither stored nor acknowledged; the broker "
-                    "keeps them"
-                )
+    def _take(self, wait_s: float) -> Batch:
+        if self._log.is_full:
+            self._idle()
+            return Batch(0)
+        return self._link.take(min(wait_s, self._log.wait_s))
+
+    def _idle(self) -> None:
+        """Waits for the log, without reading."""
+        self._health.turned()
+        self._link.idle()
+        time.sleep(_POLL_S)
+
+    def _commit(self, *, at_once: bool = False) -> bool:
+        """Processes what has become durable. If the storage refuses, retries indefinitely, unless
+        asked to end; then returns False. at_once: returns when nothing is held."""
+        is_refused = False
+        while True:
+            try:
+                stored = self._log.commit(at_once=at_once or is_refused)
+            except OSError as error:
+                self._tell_refusal(error, is_first=not is_refused)
+                is_refused = True
+                if self.ending.wait(DISK_RETRY_S):
+                    self._say_unstored()
+                    return False
+                self._health.turned()
+                self._link.idle()
+                continue
+            if stored is not None:
+                self._stored(stored, was_refused=is_refused)
+                is_refused = False
+            if not is_refused and not (at_once and self._log.held):
+                return True
+            if is_refused and self.ending.is_set():
+                self._say_unstored()
                 return False
-            self._health.turned()
-            self._link.idle()
-        if complained:
+            self._idle()
+
+    def _tell_refusal(self, error: OSError, *, is_first: bool) -> None:
+        self._metrics.errors.labels("write").inc()
+        reason = f"cannot write {self._log.place}: {error}"
+        if is_first:
+            self._say(f"{reason}; acknowledging nothing until it can be written")
+        self._health.tell("disk", reason)
+        self._metrics.unstored.set(self._log.held_messages)
+
+    def _say_unstored(self) -> None:
+        self._say(
+            f"{self._log.held_messages} messages neither stored nor acknowledged; the broker "
+            "keeps them"
+        )
+
+    def _stored(self, stored: Stored, *, was_refused: bool) -> None:
+        """PUBACK and confirmation, now that these are durable."""
+        if was_refused:
             self._say("writing again")
             self._metrics.unstored.set(0)
-        return True
-
-    def _try_to_store(self, batch: Batch, *, complained: bool) -> bool:
-        began = time.monotonic()
-        try:
-            self._log.store(batch.frames)
-        except OSError as error:
-            self._metrics.errors.labels("write").inc()
-            if not complained:
-                self._say(
-                    f"cannot write {self._log.directory}: {error}; acknowledging nothing until it "
-                    "can be written"
-                )
-            self._health.tell("disk", f"cannot write {self._log.directory}: {error}")
-            return False
         self._health.tell("disk", None)
+        self._tell_place()
+        messages = length = 0
+        for batch in stored.batches:
+            self._link.ack(batch)
+            self._note(batch)
+            messages += 0 if batch.is_note else len(batch.frames)
+            length += batch.frame_bytes
         if self._link.clock is not None:
-            self._link.clock.stored(len(batch.frames))
-        self._metrics.stored(len(batch.frames), batch.frame_bytes, time.monotonic() - began)
-        return True
+            self._link.clock.stored(messages)
+        if messages:
+            self._metrics.stored(messages, length, stored.seconds)
+            self._last_message_at = time.monotonic()
 
     def _note(self, batch: Batch) -> None:
         self._log.durable.add_all(batch.keys)
@@ -256,14 +287,14 @@ class Collector:
 
     def _seal(self) -> None:
         try:
-            self._log.seal_when_older(self._segment_seconds)
+            self._log.tidy()
         except OSError as error:
             # Nothing is lost: the messages are durable, only not yet visible to readers. The next
             # step retries.
             self._metrics.errors.labels("seal").inc()
             if not self._cannot_seal:
-                self._say(f"cannot seal in {self._log.directory}: {error}")
-            self._health.tell("seal", f"cannot seal in {self._log.directory}: {error}")
+                self._say(f"cannot seal in {self._log.place}: {error}")
+            self._health.tell("seal", f"cannot seal in {self._log.place}: {error}")
             self._cannot_seal = True
             self.ending.wait(DISK_RETRY_S)
         else:
@@ -314,25 +345,27 @@ class Collector:
 
         What arrives meanwhile is stored like everything else.
         """
+        if not self._commit(at_once=True):
+            return 1
         until = time.monotonic() + DRAIN_S
         self._confirm(everything=True)
         while (
             self._link.connected and not self._link.everything_written and time.monotonic() < until
         ):
-            if not self._step(0.05):
+            if not self._step(0.05, at_once=True):
                 return 1
         if self._exchange is not None and self._link.connected:
             self._speak(everything=True)
             self._link.state(self._exchange.farewell)
         self._link.close()
         self._keep_notes()
-        while not self._log.audit.is_over and time.monotonic() < until:
+        while not self._log.is_checked and time.monotonic() < until:
             self._log.check_one()
         self._tell_damage()
         try:
             self._log.close()
         except OSError as error:
-            self._say(f"cannot seal in {self._log.directory}: {error}; the next start will")
+            self._say(f"cannot seal in {self._log.place}: {error}; the next start will")
             return 1
         self._sum_up(last=True)
         return 0
@@ -345,7 +378,7 @@ class Collector:
             clock.tell(self._say, self._health, self._metrics, self._notes)
 
     def _check_log(self, *, is_idle: bool) -> None:
-        if self._log.audit.is_due(is_idle=is_idle):
+        if self._log.is_check_due(is_idle=is_idle):
             self._log.check_one()
             self._tell_damage()
 
@@ -391,6 +424,8 @@ class Collector:
         metrics.connected.set(self._link.connected)
         metrics.socket_bytes.set(self._link.unread_bytes)
         metrics.unsealed_bytes.set(self._log.unsealed_bytes)
+        metrics.waiting_uploads.set(self._log.waiting_uploads)
+        self._health.remark("upload", self._log.upload_trouble)
         metrics.unconfirmed.set(durable.unconfirmed())
         metrics.streams.set(durable.stream_count())
         metrics.takeovers.set(self._link.takeovers.count)

@@ -33,7 +33,7 @@ class Metrics:
         self._messages = counter("messages", "Messages stored durably")
         self._bytes = counter("bytes", "Bytes of frames stored durably")
         self._rate = gauge("messages_per_second", "Messages stored, lately")
-        text = "Write and fsync of one group"
+        text = "Making one group durable: write and fsync, or PUT"
         self._fsync = Histogram("fsync_seconds", text, buckets=_FSYNC_BUCKETS_S, **known)
         self.confirmations = counter("confirmations", "Sent to boards: durable up to N")
         self.statements = counter("statements", "Sent to the group's other collectors")
@@ -48,6 +48,8 @@ class Metrics:
         self.unstored = gauge("backlog_messages", "Taken from the broker, not yet durable")
         self.socket_bytes = gauge("backlog_socket_bytes", "Waiting in the socket, unread")
         self.unsealed_bytes = gauge("unsealed_bytes", "Durable, not yet visible to readers")
+        text = "Sealed segments that are not yet where --upload says"
+        self.waiting_uploads = gauge("waiting_uploads", text)
         self.unconfirmed = gauge("unconfirmed_messages", "In our log, not yet confirmed")
         self.streams = gauge("streams", "Streams known")
         text = "Connections that another client with our id ended, as the broker said"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 
+from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.log import Log
 from outpost_tools.common import collector_notes
 from outpost_tools.common.segments import encode_frame
@@ -20,15 +21,13 @@ class Notes:
         self._next_at: dict[str, float] = {}
 
     def keep(self, kind: str, count: int, *, clock_unset: bool) -> None:
-        """Durable when it returns; at most one note of a kind per hour. If the disk refuses, the
-        next call retries. kind: of collector_notes.REASONS."""
+        """At most one note of a kind per hour; the log's next commit() stores it. kind: of
+        collector_notes.REASONS."""
         now = time.monotonic()
         if count == self._kept.get(kind, 0) or now < self._next_at.get(kind, now):
             return
         data = collector_notes.payload(kind, count)
         now_ms = time.time_ns() // 1_000_000
-        try:
-            self._log.store([encode_frame(now_ms, self._topic, data, clock_unset=clock_unset)])
-        except OSError:
-            return
+        frame = encode_frame(now_ms, self._topic, data, clock_unset=clock_unset)
+        self._log.add(Batch(0, frames=[frame], frame_bytes=len(frame), is_note=True))
         self._kept[kind], self._next_at[kind] = count, now + _AGAIN_S

@@ -8,30 +8,36 @@ import sys
 
 from paho.mqtt.client import MQTTv5, MQTTv311
 
-from outpost_tools.collect import access
+from outpost_tools.collect import access, store_log
 from outpost_tools.collect.access import Access
 from outpost_tools.collect.clock import AGREE_S, FAR_S, CollectorClock, newest_arrival_s
+from outpost_tools.collect.disk_log import SEGMENT_S, DiskLog
 from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.health import Health
 from outpost_tools.collect.link import Link
-from outpost_tools.collect.log import Log, LogBusyError
+from outpost_tools.collect.log import Log
 from outpost_tools.collect.loop import Collector
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question
 from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
+from outpost_tools.collect.store_log import StoreLog
+from outpost_tools.collect.upload import Upload
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.machine_clock import MachineClock
+from outpost_tools.store.base import StoreError
+from outpost_tools.store.local import LocalStore
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class DiskFull(ToolError):
-    """Not the fault of the arguments: there may be space at the next try."""
+class NotNowError(ToolError):
+    """Not the fault of the arguments: the disk may have space at the next try, or the bucket may be
+    within reach."""
 
 
 def collector(args: argparse.Namespace) -> Collector:
-    """With its log locked; SIGTERM and SIGINT stop it. Raises DiskFull, ToolError."""
+    """With its log locked; SIGTERM and SIGINT stop it. Raises NotNowError, ToolError."""
     found = access.of(args)
     log = _log(args, found)
     where = "{}:{}".format(*found.address)
@@ -48,7 +54,6 @@ def collector(args: argparse.Namespace) -> Collector:
         is_queued=args.confirmation == "queued",
         **questions,
         prefix=found.prefix,
-        segment_seconds=args.segment_seconds,
         confirm_seconds=args.confirm_seconds,
         quiet=args.quiet,
         health=health,
@@ -68,7 +73,7 @@ def _connections(
     how = {"share": found.share, "retiring": args.retire, "is_queued": is_queued}
     link = Link(
         *found.address, found.collector, found.prefix, **security, **how, clock=_clock(log),
-        had_session=log.stored_through >= 0,
+        had_session=log.stored_through >= 0, in_flight=log.in_flight,
     )  # fmt: skip
     # the broker remembers the number in a retained message
     is_asked = not args.new_log and not is_queued
@@ -82,22 +87,34 @@ def _connections(
 
 
 def _clock(log: Log) -> CollectorClock:
-    newest_s = newest_arrival_s(log.directory)
+    newest_s = newest_arrival_s(log.newest_sealed())
     return CollectorClock(MachineClock(FAR_S, AGREE_S, newest_s=newest_s))
 
 
 def _log(args: argparse.Namespace, found: Access) -> Log:
-    keeps_news = found.share is not None
+    """Raises NotNowError, ToolError."""
     try:
-        return Log(
-            args.log, found.collector, segment_bytes=args.segment_bytes, keep_news=keeps_news
-        )
-    except (LogBusyError, OSError, ValueError) as error:
+        return _kind_of_log(args, found)
+    except StoreError as error:
+        raise NotNowError(str(error)) from None
+    except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in _FULL:
-            raise DiskFull(
+            raise NotNowError(
                 f"cannot write {args.log}: {error.strerror}; free some space and start again"
             ) from None
         raise ToolError(str(error)) from None
+
+
+def _kind_of_log(args: argparse.Namespace, found: Access) -> Log:
+    """Raises OSError, ValueError, ToolError."""
+    name, seconds = found.collector, args.segment_seconds
+    size = {"segment_bytes": args.segment_bytes, "keep_news": found.share is not None}
+    if isinstance(args.log, LocalStore):
+        upload = Upload(args.log / name, args.upload / name) if args.upload else None
+        return DiskLog(
+            args.log.path, name, **size, segment_seconds=seconds or SEGMENT_S, upload=upload
+        )
+    return StoreLog(args.log, name, **size, segment_seconds=seconds or store_log.SEGMENT_S)
 
 
 def _exchange(found: Access, log: Log, link: Link) -> Exchange | None:

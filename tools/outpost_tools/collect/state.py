@@ -14,12 +14,15 @@ Kills: the new snapshot is renamed into place before the lines are deleted, and 
 when it is newer than what is known. A torn or damaged line ends the lines. That costs time, never a
 key: nobody deletes a segment above the snapshot's own number (pipeline/consumed.py), so everything
 in the lines can be read again from the segments. For that reason they need no fsync.
+
+A bucket has no lines, because nothing there can be appended to: see Whole.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import itertools
 import json
 import os
@@ -31,8 +34,11 @@ from typing import IO, Any
 
 from outpost_tools.collect.durable import Durable
 from outpost_tools.common import segments
+from outpost_tools.store.base import Store
 
 VERSION = 1
+SNAPSHOT = "state.json"
+_SEGMENTS, _MOST_SEGMENTS = 64, 1024
 _SPARE_BYTES = 64 * 1024  # a small snapshot is not replaced at each seal
 _DEVICES_AT_ONCE = 10_000  # while writing: bounds the memory
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError)
@@ -43,7 +49,7 @@ class Saved:
     `sealed_through`; it is -1 when there are none."""
 
     def __init__(self, directory: Path, collector: str) -> None:
-        self._snapshot = directory / "state.json"
+        self._snapshot = directory / SNAPSHOT
         self._changes = directory / "state.changes"
         self._collector = collector
         self.sealed_through = -1
@@ -59,13 +65,11 @@ class Saved:
         with _no_look_for_cycles():
             state = self._read()
             with contextlib.suppress(*_DAMAGE):
-                if state["version"] == VERSION:
-                    durable = Durable.from_json(state, keep_news=keep_news)
-                    self.sealed_through = int(state["sealed_through"])
-                    self._load_changes(durable)
-                    return durable
+                durable, self.sealed_through = restored(state, keep_news=keep_news)
+                self._load_changes(durable)
+                return durable
         if state:
-            print(f"{self._snapshot}: not usable, reading all segments", file=sys.stderr)
+            tell_unusable(self._snapshot)
         self.sealed_through = -1
         return Durable(keep_news=keep_news)
 
@@ -92,8 +96,8 @@ class Saved:
         """Replace the snapshot. Raises OSError."""
         self._room = None
         temporary = self._snapshot.with_suffix(".json.new")
-        with temporary.open("w", encoding="utf-8") as file, _no_look_for_cycles():
-            self._write(file, durable, sealed_through)
+        with temporary.open("w", encoding="utf-8") as file:
+            write(file, durable, self._collector, sealed_through)
             file.flush()
             os.fsync(file.fileno())
             length = file.tell()
@@ -102,20 +106,6 @@ class Saved:
         self._changes.unlink(missing_ok=True)
         self._room, self.sealed_through = length + _SPARE_BYTES, sealed_through
         durable.changed = set()
-
-    def _write(self, file: IO[str], durable: Durable, sealed_through: int) -> None:
-        head = {"version": VERSION, "collector": self._collector, "sealed_through": sealed_through}
-        file.write(json.dumps(head)[:-1])
-        parts = {"streams": durable.streams_json, "latest": durable.latest_json}
-        for name, part in parts.items():
-            file.write(f', "{name}": {{')
-            separator = ""
-            for devices in _portions(durable.all_devices()):
-                text = json.dumps(part(devices))[1:-1]
-                file.write(separator + text if text else "")
-                separator = ", " if text or separator else ""
-            file.write("}")
-        file.write("}")
 
     def _load_changes(self, durable: Durable) -> None:
         length = 0
@@ -135,10 +125,90 @@ class Saved:
 
     def _read(self) -> dict[str, Any]:
         try:
-            state = json.loads(self._snapshot.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return parsed(self._snapshot.read_bytes())
+        except OSError:
             return {}
-        return state if isinstance(state, dict) else {}
+
+
+class Whole:
+    """The snapshot alone, put into a store as a whole. It is due when the segments since the last
+    one would take a start some time to read, and have as many bytes as a fair part of it."""
+
+    def __init__(self, folder: Store, collector: str) -> None:
+        self._folder, self._collector = folder, collector
+        self._length = 0
+        self._through = -1
+        self._bytes = 0  # of the segments since
+
+    def load(self, *, keep_news: bool) -> tuple[Durable, int, str]:
+        """(the keys, the last of their segments, the collector that wrote it); empty when there is
+        nothing usable. Raises OSError if the store cannot be reached."""
+        try:
+            data = self._folder.get(SNAPSHOT)
+        except FileNotFoundError:
+            data = b""
+        with _no_look_for_cycles():
+            state = parsed(data)
+            with contextlib.suppress(*_DAMAGE):
+                durable, self._through = restored(state, keep_news=keep_news)
+                self._length = len(data)
+                return durable, self._through, state["collector"]
+        if data:
+            tell_unusable(f"{self._folder}/{SNAPSHOT}")
+        return Durable(keep_news=keep_news), -1, self._collector
+
+    def stored(self, length: int) -> None:
+        """One more segment, of this length."""
+        self._bytes += length
+
+    def is_due(self, through: int) -> bool:
+        new = through - self._through
+        return new >= _SEGMENTS and (new >= _MOST_SEGMENTS or self._bytes >= self._length // 4)
+
+    def data(self, durable: Durable, through: int) -> bytes:
+        """To be put. Every key of segments 0..through must be in `durable`."""
+        text = io.StringIO()
+        write(text, durable, self._collector, through)
+        data = text.getvalue().encode()
+        self._through, self._length, self._bytes = through, len(data), 0
+        durable.changed = set()
+        return data
+
+
+def write(file: IO[str], durable: Durable, collector: str, sealed_through: int) -> None:
+    head = {"version": VERSION, "collector": collector, "sealed_through": sealed_through}
+    parts = {"streams": durable.streams_json, "latest": durable.latest_json}
+    with _no_look_for_cycles():
+        file.write(json.dumps(head)[:-1])
+        for name, part in parts.items():
+            file.write(f', "{name}": {{')
+            separator = ""
+            for devices in _portions(durable.all_devices()):
+                text = json.dumps(part(devices))[1:-1]
+                file.write(separator + text if text else "")
+                separator = ", " if text or separator else ""
+            file.write("}")
+        file.write("}")
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """Empty if it is no snapshot."""
+    try:
+        state = json.loads(data)
+    except ValueError:
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def restored(state: dict[str, Any], *, keep_news: bool) -> tuple[Durable, int]:
+    """(the keys, the last of their segments). Raises one of _DAMAGE."""
+    if state["version"] != VERSION:
+        raise ValueError("another version")
+    return Durable.from_json(state, keep_news=keep_news), int(state["sealed_through"])
+
+
+def tell_unusable(place: object) -> None:
+    print(f"{place}: not usable, reading all segments", file=sys.stderr)
 
 
 @contextlib.contextmanager

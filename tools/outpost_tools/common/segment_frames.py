@@ -163,11 +163,9 @@ def end_frame(frames: int, offset: int) -> bytes:
 
 def sealed_bytes(encoded: Iterable[bytes]) -> bytes:
     """A whole segment of encoded frames."""
-    data, count = bytearray(MAGIC), 0
-    for frame in encoded:
-        data += placed(frame, len(data))
-        count += 1
-    return bytes(data + end_frame(count, len(data)))
+    frames = list(encoded)
+    data = MAGIC + all_placed(frames, len(MAGIC))
+    return data + end_frame(len(frames), len(data))
 
 
 def decoded(data: bytes, begin: int, end: int) -> Frame:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import overload
 
 from outpost_tools.common.files import sync_directory
 from outpost_tools.common.segment_frames import (
@@ -37,6 +38,8 @@ from outpost_tools.common.segment_frames import (
     scan,
     sealed_bytes,
 )
+from outpost_tools.store import at
+from outpost_tools.store.base import Store
 
 __all__ = [
     "FLAG_CLOCK_UNSET",
@@ -51,6 +54,7 @@ __all__ = [
     "Damage",
     "Frame",
     "Recovered",
+    "Segment",
     "SegmentWriter",
     "collector_folders",
     "contents",
@@ -60,13 +64,38 @@ __all__ = [
     "read_segment",
     "scan",
     "sealed_bytes",
+    "sealed_name",
     "sealed_segments",
     "segment_number",
     "sync_directory",
 ]
 
 
-def contents(path: Path) -> Contents:
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment in a folder of a Store. Where a Path of a segment is expected, it may take its
+    place."""
+
+    folder: Store
+    name: str
+    size: int = 0
+
+    @property
+    def stem(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def suffix(self) -> str:
+        return self.name[len(self.stem) :]
+
+    def read_bytes(self) -> bytes:
+        return self.folder.get(self.name)
+
+    def __str__(self) -> str:
+        return f"{self.folder}/{self.name}"
+
+
+def contents(path: Path | Segment) -> Contents:
     """The contents of one segment file. Raises OSError, ValueError (not a segment)."""
     found = Contents(path.read_bytes(), is_open=path.suffix == ".open")
     if not found.has_magic and next(found.runs(), None) is None and not found.is_ended:
@@ -74,7 +103,7 @@ def contents(path: Path) -> Contents:
     return Contents(found.data, is_open=path.suffix == ".open")
 
 
-def read_segment(path: Path) -> Iterator[Frame]:
+def read_segment(path: Path | Segment) -> Iterator[Frame]:
     """The frames of one segment file, without the damaged ones.
 
     Raises OSError; ValueError if the file is not a segment.
@@ -85,47 +114,73 @@ def read_segment(path: Path) -> Iterator[Frame]:
 _NAME = re.compile(r"segment-[0-9]{12,}\.[a-z]+")
 
 
-def segment_number(path: Path) -> int:
+def segment_number(path: Path | Segment) -> int:
     """7 for `segment-000000000007.seg`."""
     return int(path.stem.split("-")[1])
 
 
-def collector_folders(log: Path) -> list[Path]:
+def sealed_name(number: int) -> str:
+    return f"segment-{number:012d}.seg"
+
+
+@overload
+def collector_folders(log: Path) -> list[Path]: ...
+@overload
+def collector_folders(log: Store | str) -> list[Store]: ...
+def collector_folders(log):
     """The folders of collectors, by name. lost+found is left out: the log may be a separate disk,
     whose lost+found belongs to root. Raises OSError."""
-    return [
-        path for path in sorted(log.iterdir())
-        if path.is_dir() and not path.name.startswith(".") and path.name != "lost+found"
-    ]  # fmt: skip
+    if isinstance(log, Path):
+        found = [(path.name, path) for path in sorted(log.iterdir()) if path.is_dir()]
+    else:
+        store = at.at(log)
+        found = [(name, store / name) for name in store.folders()]
+    return [one for name, one in found if not name.startswith(".") and name != "lost+found"]
 
 
-def sealed_segments(directory: Path) -> list[Path]:
-    """The sealed segments in order of their numbers; empty if there is no such folder. Raises
-    PermissionError, where glob() would treat an unreadable folder as empty."""
-    return _named(directory, ".seg")
+@overload
+def sealed_segments(directory: Path, after: int = -1) -> list[Path]: ...
+@overload
+def sealed_segments(directory: Store | str, after: int = -1) -> list[Segment]: ...
+def sealed_segments(directory, after=-1):
+    """The sealed segments in order of their numbers; empty if there is no such folder. after: only
+    those with higher numbers. Raises PermissionError, where glob() would treat an unreadable folder
+    as empty."""
+    return _named(directory, ".seg", after)
 
 
-def open_segments(directory: Path) -> list[Path]:
-    """As sealed_segments()."""
-    return _named(directory, ".open")
+@overload
+def open_segments(directory: Path) -> list[Path]: ...
+@overload
+def open_segments(directory: Store | str) -> list[Segment]: ...
+def open_segments(directory):
+    """As sealed_segments(). Only a folder of this machine has any."""
+    return _named(directory, ".open", -1)
 
 
-def _named(directory: Path, suffix: str) -> list[Path]:
+def _named(directory, suffix: str, after: int):
     """The segments with this suffix. A copy that somebody made beside them, such as
     "segment-000000000007 (copy).seg", is ignored."""
+    last = sealed_name(after) if after >= 0 else ""
+    if not isinstance(directory, Path):
+        folder = at.at(directory)
+        if suffix == ".open" and not folder.is_local:
+            return []
+        listed = (Segment(folder, *entry) for entry in folder.entries(after=last))
+        return [one for one in listed if one.suffix == suffix and _NAME.fullmatch(one.name)]
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = (name for name in names if name.endswith(suffix) and _NAME.fullmatch(name))
-    return [directory / name for name in sorted(found)]
+    return [directory / name for name in sorted(found) if name > last]
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """What was wrong with a segment that a killed collector left open."""
 
-    segment: Path
+    segment: Path | Segment
     damage: list[Damage] = field(default_factory=list)
     cut: Path | None = None  # the copy of what was cut off at its end
     cut_bytes: int = 0

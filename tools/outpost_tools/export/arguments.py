@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
+from outpost_tools.store import at
 
 SUMMARY = "export readings from the log to CSV, JSON lines or Parquet, without Spark"
 _DESCRIPTION = """\
@@ -40,10 +41,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--log",
-        type=Path,
+        type=at.argument,
         required=True,
-        metavar="DIR",
-        help="the --log folder of `outpost collect`",
+        metavar="PLACE",
+        help="the --log of `outpost collect`: a folder, or s3://BUCKET/FOLDER (gs, az)",
     )
     _add_choice(parser.add_argument_group("which readings (default: all)"))
     _add_output(parser.add_argument_group("output"))

@@ -7,13 +7,15 @@ segment its whole frames, even when it is sealed before it is read again.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
+from outpost_tools.common.segments import Segment
+from outpost_tools.store import at
+from outpost_tools.store.base import Store, StoreError
 
 _PORTION_BYTES = 8 << 20  # bounds the rows in memory; a larger segment is a portion of its own
 
@@ -24,24 +26,20 @@ class SegmentFile:
 
     collector: str
     number: int
-    path: Path
+    segment: Segment
     size: int
     is_open: bool = False
 
     def read(self) -> bytes:
         """Raises ToolError when it was deleted, or we may not read it."""
         try:
-            return self._read(self.path)
+            return self.segment.read_bytes()[: self.size]
         except FileNotFoundError:
             if self.is_open:  # it was sealed meanwhile
-                return self._read(self.path.with_suffix(".seg"))
-            raise _gone(self.path) from None
+                return replace(self, segment=_sealed(self.segment), is_open=False).read()
+            raise _gone(self.segment) from None
         except OSError as error:
-            raise ToolError(f"{self.path}: {error.strerror}") from None
-
-    def _read(self, path: Path) -> bytes:
-        with path.open("rb") as file:
-            return file.read(self.size)
+            raise _unreadable(self.segment, error) from None
 
 
 @dataclass
@@ -76,83 +74,89 @@ class Log:
             yield held
 
 
-def find(directory: Path) -> Log:
+def find(place: str | Path | Store) -> Log:
     """Raises ToolError when this is not a log."""
-    if not directory.is_dir():
+    store = at.at(place)
+    try:
+        return _found(store)
+    except OSError as error:
+        raise _unreadable(store, error) from None
+
+
+def _found(store: Store) -> Log:
+    if segments.sealed_segments(store) or segments.open_segments(store):
         raise ToolError(
-            f"{directory}: no such directory; give the collector's log directory as --log"
-        )
-    if segments.sealed_segments(directory) or segments.open_segments(directory):
-        raise ToolError(
-            f"{directory} is the folder of one collector; give the log directory above it: "
-            f"--log {directory.resolve().parent}"
-        )
-    folders = [path for path in segments.collector_folders(directory) if _may_be_collectors(path)]
-    if not folders:
-        raise ToolError(
-            f"{directory}: no collector's folder in it; give the --log directory of `outpost "
-            "collect`"
+            f"{store} is the folder of one collector; give the log directory above it as --log"
         )
     log = Log()
-    for folder in folders:
+    for folder in segments.collector_folders(store):
         _add(log, folder)
+    if not log.files and not log.notes:
+        raise ToolError(
+            f"{store}: no collector's folder in it; give the --log directory of `outpost collect`"
+        )
     return log
 
 
-def _may_be_collectors(path: Path) -> bool:
-    """Whether it is empty or contains what a collector writes."""
-    names = os.listdir(path)
-    return not names or any(name == "state.json" or name[:8] == "segment-" for name in names)
-
-
-def _add(log: Log, folder: Path) -> None:
+def _add(log: Log, folder: Store) -> None:
     # the open ones first: a segment sealed in between is then found under one of its two names
     opened = segments.open_segments(folder)
-    sealed = {segments.segment_number(path): path for path in segments.sealed_segments(folder)}
-    for number, path in sealed.items():
-        log.files.append(SegmentFile(folder.name, number, path, _size(path)))
-    for path in opened:
-        if segments.segment_number(path) not in sealed:
-            _add_open(log, folder.name, path)
+    sealed = segments.sealed_segments(folder)
+    if not (opened or sealed or _may_be_collectors(folder)):
+        return
+    numbers = set()
+    for segment in sealed:
+        numbers.add(number := segments.segment_number(segment))
+        log.files.append(SegmentFile(folder.name, number, segment, segment.size))
+    for segment in opened:
+        if segments.segment_number(segment) not in numbers:
+            _add_open(log, segment)
     _tell_missing(log, folder)
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        raise _gone(path) from None
+def _may_be_collectors(folder: Store) -> bool:
+    """Whether a folder without segments is empty, or has a collector's snapshot."""
+    return folder.exists("state.json") or not (folder.entries() or folder.folders())
 
 
-def _gone(path: Path) -> ToolError:
+def _sealed(opened: Segment) -> Segment:
+    return replace(opened, name=f"{opened.stem}.seg")
+
+
+def _gone(segment: Segment) -> ToolError:
     return ToolError(
-        f"{path}: deleted while the log was read (`outpost pipeline prune` or --delete-consumed?); "
-        "run the export again"
+        f"{segment}: deleted while the log was read (`outpost pipeline prune` or "
+        "--delete-consumed?); run the export again"
     )
 
 
-def _add_open(log: Log, collector: str, path: Path) -> None:
-    number = segments.segment_number(path)
+def _unreadable(what: object, error: OSError) -> ToolError:
+    return ToolError(str(error) if isinstance(error, StoreError) else f"{what}: {error.strerror}")
+
+
+def _add_open(log: Log, segment: Segment) -> None:
+    collector, number = segment.folder.name, segments.segment_number(segment)
     try:
-        data = path.read_bytes()
+        data = segment.read_bytes()
     except FileNotFoundError:  # it was sealed meanwhile: export its contents
-        sealed = path.with_suffix(".seg")
-        log.files.append(SegmentFile(collector, number, sealed, _size(sealed)))
+        segment = _sealed(segment)
+        size = segment.folder.size(segment.name)
+        log.files.append(SegmentFile(collector, number, segment, size))
         return
     found = segments.Contents(data, is_open=True)
     for _ in found.runs():
         pass
     end = found.readable_bytes
     if end:
-        log.files.append(SegmentFile(collector, number, path, end, is_open=True))
+        log.files.append(SegmentFile(collector, number, segment, end, is_open=True))
     if len(data) - end > len(segments.MAGIC):
         log.notes.append(
-            f"{path}: its last {len(data) - end} bytes are not a complete message (yet): a write "
-            "in progress, or the remains of a killed collector's write, which hold no reading"
+            f"{segment}: its last {len(data) - end} bytes are not a complete message (yet): a "
+            "write in progress, or the remains of a killed collector's write, which hold no reading"
         )
 
 
-def _tell_missing(log: Log, folder: Path) -> None:
+def _tell_missing(log: Log, folder: Store) -> None:
     """Report segments that were deleted or lost."""
     numbers = [file.number for file in log.files if file.collector == folder.name]
     if not numbers:

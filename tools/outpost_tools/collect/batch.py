@@ -1,0 +1,24 @@
+"""What the broker sent in one go, on its way into the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from outpost_tools.common.message import Key
+
+
+@dataclass(slots=True)
+class Batch:
+    """What arrived on one connection: frames ready for the log, the keys to confirm, and the packet
+    identifiers to acknowledge when all of it is durable. An identifier means nothing on a later
+    connection. is_note: from the collector itself, see notes.py."""
+
+    connection: int
+    frames: list[bytes] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+    packet_ids: list[bytes] = field(default_factory=list)
+    frame_bytes: int = 0
+    is_note: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.frames or self.packet_ids)

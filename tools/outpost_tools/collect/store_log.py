@@ -1,0 +1,216 @@
+"""The log in a bucket: no disk, and nothing to lose with the machine.
+
+    segment-*.seg   one object each, whole and sealed, created if absent; the first that creates a
+                    number has it
+    state.json      the snapshot, see state.py
+
+Messages are gathered for up to `segment_seconds`, so that many boards share a PUT, which is what
+the service is paid for. One PUT is under way at a time, in the background: meanwhile the next
+segment is gathered. PUBACKs and confirmations follow the answer.
+
+A PUT whose answer is lost is sent again with the same bytes, and what is there already with these
+bytes is ours. If it has others, another collector writes under this name, and this one ends. One
+exception: the last PUT of this collector's previous life may arrive after the start has looked, so
+the first number of a life may be taken; its messages then count as stored.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from outpost_tools.collect.background import Task
+from outpost_tools.collect.batch import Batch
+from outpost_tools.collect.log import Log, LogBusyError, Stored, add_all_keys, add_keys
+from outpost_tools.collect.state import SNAPSHOT, Whole
+from outpost_tools.common import segments
+from outpost_tools.store import probe
+from outpost_tools.store.base import Store
+
+SEGMENT_S = 1.0
+_MESSAGES = 16_000  # of a segment: two of these have enough packet identifiers
+_POLL_S = 0.01
+# A broker that allows few messages in flight sends no more before it has our PUBACKs: recognised by
+# a pause after as many messages as the last segment had.
+_STALL_MESSAGES, _STALL_S = 10, 0.05
+_READERS = 8  # at the start
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Sealed: its bytes never change, however often the PUT is repeated."""
+
+    data: bytes
+    batches: list[Batch]
+
+
+class StoreLog(Log):
+    """Reads what is there, and probes the bucket."""
+
+    def __init__(
+        self,
+        root: Store,
+        collector: str,
+        *,
+        segment_bytes: int,
+        segment_seconds: float = SEGMENT_S,
+        keep_news: bool = False,
+    ) -> None:
+        """keep_news: see Durable. Raises LogBusyError, ToolError (a bucket without conditional
+        writes), OSError."""
+        self.collector = collector
+        self._folder = root / collector
+        self.place = str(self._folder)
+        self.in_flight = 2 * _MESSAGES
+        self._most_bytes, self._most_s = segment_bytes, segment_seconds
+        self._gathered: list[Batch] = []
+        self._messages = self._bytes = self._last_messages = 0
+        self._began_at = self._added_at = 0.0
+        self._segment: _Segment | None = None  # whose PUT has not succeeded
+        self._put: Task[bool] | None = None
+        self._saving: Task[None] | None = None
+        self._recovered: list[segments.Recovered] = []
+        self._is_first = True  # of this life
+        probe.check(self._folder)
+        self._snapshot = Whole(self._folder, collector)
+        self._load(keep_news=keep_news)
+
+    @property
+    def stored_through(self) -> int:
+        return self._number - 1
+
+    @property
+    def held(self) -> list[Batch]:
+        return [*(self._segment.batches if self._segment else []), *self._gathered]
+
+    @property
+    def is_full(self) -> bool:
+        return self._segment is not None and self._is_large
+
+    @property
+    def wait_s(self) -> float:
+        if self._put is not None:
+            return _POLL_S
+        if not self._gathered:
+            return float("inf")
+        return max(0.0, min(self._began_at + self._most_s - time.monotonic(), _STALL_S))
+
+    def add(self, batch: Batch) -> None:
+        self._added_at = time.monotonic()
+        if not self._gathered:
+            self._began_at = self._added_at
+        self._gathered.append(batch)
+        self._messages += len(batch.frames)
+        self._bytes += batch.frame_bytes
+
+    def commit(self, *, at_once: bool = False) -> Stored | None:
+        stored = self._answered()
+        if self._put is None and (self._segment is not None or self._is_due(at_once=at_once)):
+            self._begin_put()
+        return stored
+
+    def tidy(self) -> None:
+        if self._saving is not None:
+            if not self._saving.is_over:
+                return
+            saving, self._saving = self._saving, None
+            saving.result()
+        if self._snapshot.is_due(self.stored_through):
+            data = self._snapshot.data(self.durable, self.stored_through)
+            self._saving = Task(lambda: self._folder.put(SNAPSHOT, data))
+
+    def close(self) -> None:
+        if self._saving is not None:
+            self._saving.result()
+        while self.held:
+            if stored := self.commit(at_once=True):
+                add_all_keys(stored, self.durable)
+            time.sleep(_POLL_S)
+        self._folder.put(SNAPSHOT, self._snapshot.data(self.durable, self.stored_through))
+
+    def newest_sealed(self) -> segments.Contents | None:
+        try:
+            return segments.contents(
+                segments.Segment(self._folder, segments.sealed_name(self.stored_through))
+            )
+        except FileNotFoundError:  # none yet, or deleted when it was read
+            return None
+
+    def take_recovered(self) -> list[segments.Recovered]:
+        found, self._recovered = self._recovered, []
+        return found
+
+    @property
+    def _is_large(self) -> bool:
+        return self._messages >= _MESSAGES or self._bytes >= self._most_bytes
+
+    def _is_due(self, *, at_once: bool) -> bool:
+        if not self._gathered:
+            return False
+        now = time.monotonic()
+        is_stalled = (
+            self._messages >= _STALL_MESSAGES
+            and self._messages == self._last_messages
+            and now - self._added_at >= _STALL_S
+        )
+        return at_once or self._is_large or is_stalled or now - self._began_at >= self._most_s
+
+    def _begin_put(self) -> None:
+        if self._segment is None:
+            frames = [frame for batch in self._gathered for frame in batch.frames]
+            self._segment = _Segment(segments.sealed_bytes(frames), self._gathered)
+            self._last_messages = self._messages
+            self._gathered, self._messages, self._bytes = [], 0, 0
+        name, data = segments.sealed_name(self._number), self._segment.data
+        self._put = Task(lambda: self._folder.create(name, data))
+
+    def _answered(self) -> Stored | None:
+        """What the PUT under way has stored, or what needs none. Raises as commit()."""
+        if self._segment is None and self._gathered and not self._messages:
+            gathered, self._gathered = self._gathered, []
+            return Stored(gathered, 0.0)
+        if self._put is None or not self._put.is_over or self._segment is None:
+            return None
+        put, self._put = self._put, None
+        if not put.result():
+            self._adopt()
+            return None
+        segment, self._segment = self._segment, None
+        self._number += 1
+        self._is_first = False
+        self._snapshot.stored(len(segment.data))
+        return Stored(segment.batches, put.seconds)
+
+    def _adopt(self) -> None:
+        """The number is taken. Raises LogBusyError, OSError."""
+        if not self._is_first:
+            raise LogBusyError(
+                f"{self.place} is in use by another collector, which has written segment "
+                f"{self._number}; stop it, or give this one another --id. {self.held_messages} "
+                "messages neither stored nor acknowledged; the broker keeps them"
+            )
+        self._add(segments.Segment(self._folder, segments.sealed_name(self._number)))
+        self._is_first = False
+        self._number += 1
+
+    def _load(self, *, keep_news: bool) -> None:
+        """The snapshot, and the segments above it."""
+        self.durable, through, owner = self._snapshot.load(keep_news=keep_news)
+        if owner != self.collector:
+            raise LogBusyError(
+                f"{self.place} was written by collector {owner!r}; use --id {owner} or another "
+                "--log"
+            )
+        listed = segments.sealed_segments(self._folder, after=through)
+        with ThreadPoolExecutor(_READERS) as pool:
+            for segment, found in zip(listed, pool.map(segments.contents, listed), strict=True):
+                self._add(segment, found)
+        self._number = 1 + max([through, *map(segments.segment_number, listed[-1:])])
+
+    def _add(self, segment: segments.Segment, found: segments.Contents | None = None) -> None:
+        found = found if found is not None else segments.contents(segment)
+        add_keys(found, self.durable)
+        self._snapshot.stored(len(found.data))
+        if found.damage:
+            self._recovered.append(segments.Recovered(segment, found.damage))
