@@ -23,7 +23,7 @@ try:
     import pyspark
 
     from outpost_tools.pipeline import delta, plan, tables
-    from pipeline_cluster import DRIVER, Cluster, submit
+    from spark_cluster import DRIVER, Cluster, submit
 
     java.environment()
 except (ImportError, ToolError) as problem:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
+from outpost_tools.store.at import argument
 
 SUMMARY = "run everything for half a minute, with disasters, and print what was lost"
 
@@ -51,6 +52,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="DIR",
         help="output folder, recreated for each run; default build/demo",
     )
+    parser.add_argument(
+        "--store",
+        type=argument,
+        metavar="PLACE",
+        help="log and tables in a new folder there, as s3://bucket; default: in the output folder",
+    )
+    parser.add_argument("--master", help="Spark master, as of `outpost pipeline run`")
 
 
 def run(args: argparse.Namespace) -> int:

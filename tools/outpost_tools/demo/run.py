@@ -9,6 +9,7 @@ import json
 import shutil
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +20,8 @@ from outpost_tools.demo.progress import Progress
 from outpost_tools.demo.stage import DemoError, Stage, subprocess_group
 from outpost_tools.demo.tables import quarantine_reasons, silver_rows
 from outpost_tools.simulate.journal import read_journal
+from outpost_tools.store.at import at
+from outpost_tools.store.base import Store
 
 _MARK = ".outpost-demo"
 _SILENCE_LIMIT_S = 300  # a tool that prints nothing for this long hangs
@@ -38,6 +41,11 @@ def run(args: argparse.Namespace) -> int:
         return 130
     finally:
         mark.close()
+
+
+def data_place(store: Store | None, out: Path) -> Store:
+    """The folder of log and tables: a new one there, or the output folder."""
+    return at(out) if store is None else store / f"demo-{uuid.uuid4().hex[:12]}"
 
 
 def claim(out: Path) -> TextIO:
@@ -65,8 +73,10 @@ def claim(out: Path) -> TextIO:
 async def _demo(args: argparse.Namespace) -> int:
     children.end_on_signals()
     began, progress, out = time.monotonic(), Progress(), args.out
+    place = data_place(args.store, out)
     stage = Stage(
         out,
+        log=place / "log",
         kind=args.broker,
         boards=args.boards,
         seconds=args.seconds,
@@ -77,23 +87,24 @@ async def _demo(args: argparse.Namespace) -> int:
     progress.say(
         f"boards: {stage.fleet.interpreter}; broker: {args.broker}; MQTT level {args.level}; "
         f"seed {args.seed}; all files in {out}"
+        + (f", log and tables in {place}" if args.store else "")
     )
     async with stage:
         await stage.play(disasters.plan(args.seed, seconds=args.seconds, boards=args.boards))
         await stage.drain()
         offline_s = stage.fleet.longest_offline_s()
     _write(out / "events.json", stage.events.items)
-    await _tool(
-        ["pipeline", "run", "--log", str(stage.log), "--tables", str(out / "tables")], out, progress
-    )
+    places = ["--log", str(place / "log"), "--tables", str(place / "tables")]
+    spark = ["--master", args.master] if args.master else []
+    await _tool(["pipeline", "run", *places, *spark], out, progress)
     progress.say("comparing the boards' journals with the tables, row for row")
     run = {"interpreter": stage.fleet.interpreter, "broker": args.broker, "seed": args.seed}
     run["seconds"] = round(time.monotonic() - began, 1)
     try:
-        summary = _account(stage, out, offline_s, run)
+        summary = _account(stage, place, offline_s, run)
     except (OSError, ValueError) as error:
         raise DemoError(f"journals and tables cannot be compared: {error}") from error
-    await _report(out, accounts.verdict(summary), progress)
+    await _report(out, place, accounts.verdict(summary), progress)
     summary["seconds"] = round(time.monotonic() - began, 1)
     _write(out / "summary.json", summary)
     print(accounts.table(summary))
@@ -102,24 +113,24 @@ async def _demo(args: argparse.Namespace) -> int:
     return 0 if exact else 1
 
 
-async def _report(out: Path, verdict: str, progress: Progress) -> None:
-    report = ["report", "--tables", str(out / "tables"), "--out", str(out / "report.html")]
+async def _report(out: Path, place: Store, verdict: str, progress: Progress) -> None:
+    report = ["report", "--tables", str(place / "tables"), "--out", str(out / "report.html")]
     report += ["--events", str(out / "events.json"), "--headline", verdict]
     await _tool(report, out, progress)
 
 
 def _account(
-    stage: Stage, out: Path, offline_s: dict[str, float], run: dict[str, Any]
+    stage: Stage, place: Store, offline_s: dict[str, float], run: dict[str, Any]
 ) -> dict[str, Any]:
     journals = {
         board.device: read_journal(board.directory / "journal.txt") for board in stage.fleet.boards
     }
     return accounts.summarize(
-        verify.verify(journals, silver_rows(out / "tables")),
+        verify.verify(journals, silver_rows(place / "tables")),
         redelivered=wire.redelivered(stage.log),
         offline_s=offline_s,
         events=stage.events,
-        reasons=quarantine_reasons(out / "tables"),
+        reasons=quarantine_reasons(place / "tables"),
         run=run,
     )
 

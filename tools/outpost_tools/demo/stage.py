@@ -16,6 +16,7 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.demo.disasters import Disaster
 from outpost_tools.demo.progress import Progress
 from outpost_tools.simulate.fleet import Events, Fleet
+from outpost_tools.store.base import Store
 
 COLLECTOR = "collector-1"
 MIN_CUTS = 3
@@ -33,10 +34,10 @@ class Stage:
     """Everything that runs. Leaving `async with` ends all of it, whatever happened."""
 
     def __init__(
-        self, out: Path, *, kind: str, boards: int, seconds: float, seed: int, progress: Progress,
-        level: str = "4",
+        self, out: Path, *, log: Store, kind: str, boards: int, seconds: float, seed: int,
+        progress: Progress, level: str = "4",
     ) -> None:  # fmt: skip
-        self.log = out / "log"
+        self.log = log
         self.events = Events()
         self._out = out
         self._seconds, self._level = seconds, level

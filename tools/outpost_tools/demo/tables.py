@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 from outpost_tools.demo.verify import Row
+from outpost_tools.store.base import Store
 
 _COLUMNS = ["device", "stream", "seq", "record", "name", "unit", "value", "time"]
 
 
-def silver_rows(tables: Path) -> Iterator[Row]:
+def silver_rows(tables: Store) -> Iterator[Row]:
     """Raises FileNotFoundError when the pipeline has not run."""
     from outpost_tools.pipeline.tables import read_table  # late: pyarrow takes half a second
 
@@ -24,7 +24,7 @@ def silver_rows(tables: Path) -> Iterator[Row]:
     return (Row(*values) for values in zip(*columns, times, strict=True))
 
 
-def quarantine_reasons(tables: Path) -> Counter[str]:
+def quarantine_reasons(tables: Store) -> Counter[str]:
     """How many frames were refused, by reason."""
     from outpost_tools.pipeline.tables import read_table
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 from outpost_tools.collect.log import frame_key
 from outpost_tools.common import segments
+from outpost_tools.store.base import Store
 
 
-def redelivered(log: Path) -> Counter[str]:
+def redelivered(log: Store) -> Counter[str]:
     """Copies beyond the first, by device, over all collectors in `log`.
 
     Raises ValueError for a foreign file.
     """
     copies: Counter[tuple[str, str, int]] = Counter()
-    for directory in sorted(path for path in log.iterdir() if path.is_dir()):
+    for directory in segments.collector_folders(log):
         for path in segments.sealed_segments(directory):
             keys = map(frame_key, segments.read_segment(path))
             copies.update((key.device, key.stream, key.seq) for key in keys if key is not None)

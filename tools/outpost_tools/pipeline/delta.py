@@ -24,7 +24,6 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -34,7 +33,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from outpost_tools.store.at import at
+from outpost_tools.store.at import Place, at
 from outpost_tools.store.base import Store
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # the folder of a null, by Hive's convention
@@ -55,9 +54,6 @@ class Batch(NamedTuple):
 
     query: str
     number: int
-
-
-Place = Store | Path | str
 
 
 def exists(place: Place) -> bool:

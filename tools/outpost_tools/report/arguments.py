@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
+from outpost_tools.store.at import argument
 
 SUMMARY = "write one self-contained HTML page about the tables"
 _DESCRIPTION = """\
@@ -35,7 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "report", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument(
-        "--tables", type=Path, required=True, help="the folder that `outpost pipeline run` writes"
+        "--tables", type=argument, required=True, help="what `outpost pipeline run` writes"
     )
     parser.add_argument(
         "--out", type=Path, required=True, help="the page to write, for example report.html"

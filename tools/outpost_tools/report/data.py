@@ -24,6 +24,7 @@ from outpost_tools.pipeline.tables import read_table
 from outpost_tools.report import newest, outages, reading, starts
 from outpost_tools.report.outages import Outage
 from outpost_tools.report.reading import TimeRange, Wish
+from outpost_tools.store.at import Place
 
 BINS = 150  # about one per two pixels of a phone
 FEWEST_BINS = 48
@@ -108,7 +109,7 @@ class Report:
     unwanted: dict[str, list[int]] = field(default_factory=dict)  # restarts, by their causes
 
 
-def load(tables: Path, events: Path | None, wish: Wish | None = None) -> Report:
+def load(tables: Place, events: Path | None, wish: Wish | None = None) -> Report:
     """wish: by default everything. Raises ToolError when the tables do not exist or the events file
     is not a list of events."""
     found = outages.load_events(events) if events else []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -19,6 +18,7 @@ from outpost_tools.common import labels
 from outpost_tools.common.errors import ToolError
 from outpost_tools.export import selection
 from outpost_tools.pipeline.tables import open_dataset, within_days
+from outpost_tools.store.at import Place
 
 LAST = "7d"  # the default
 ALL = "all"
@@ -93,7 +93,7 @@ def wish(since: str | None = None, until: str | None = None, last: str | None = 
         raise ToolError(f"{error}, or `all`") from None
 
 
-def readings(tables: Path, wanted: TimeRange) -> pa.Table:
+def readings(tables: Place, wanted: TimeRange) -> pa.Table:
     """Raises FileNotFoundError, ToolError."""
     data = open_dataset(tables, "readings", wanted.days())
     return data.to_table(columns=READING_COLUMNS, filter=wanted.rows("time"))
@@ -104,7 +104,7 @@ def past(rows: pa.Table, newest_arrival: pd.Timestamp) -> pa.Table:
     return rows.filter(pc.less_equal(rows["time"], _scalar(newest_arrival + _AHEAD)))
 
 
-def refused(tables: Path, wanted: TimeRange) -> Iterator[pd.DataFrame]:
+def refused(tables: Place, wanted: TimeRange) -> Iterator[pd.DataFrame]:
     """The quarantine's rows, a batch at a time, because payloads are long. Unreadable pieces of
     segments belong to any range, because nobody knows when they arrived."""
     where, unknown = wanted.arrivals(), f"received = '{_iso(_UNKNOWN)}'"

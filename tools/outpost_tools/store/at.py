@@ -19,7 +19,10 @@ _UNSAFE = re.compile(r"[%#?\\\x00-\x1f]")  # Delta takes an address, obstore a n
 _HAS_USER = {"abfs", "abfss"}  # container@account.host
 
 
-def at(place: str | Path | Store) -> Store:
+Place = Store | Path | str
+
+
+def at(place: Place) -> Store:
     """Raises ToolError for a URL of an unknown scheme, without a bucket, or with a folder that
     Delta would read differently."""
     if isinstance(place, Store):
