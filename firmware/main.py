@@ -39,6 +39,7 @@ _BUILT_IN = (
     "os",
     "random",
     "select",
+    "socket",
     "struct",
     "time",
 )
