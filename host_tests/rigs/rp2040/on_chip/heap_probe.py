@@ -5,7 +5,8 @@ As boot.py, before the program. The radio's stand-in is made here and counted ou
 program has HEAP bytes, of which it has what a MicroPython that has just started takes. It has few
 names of its own: they share the interpreter's table with the program's, which doubles when it is
 full. The host asks with the number 1 in the scratch register ASK, and chooses the settings with
-another before the start: that line of the file `settings`. Must not know: what runs afterwards.
+another before the start: that line of the file `settings`; with PIN the blocks are pinned instead
+(pin_now.py). Must not know: what runs afterwards.
 """
 
 import gc
@@ -21,6 +22,7 @@ from micropython import const  # noqa: E402
 _HEAP = const(205_184)
 _ASK = const(0x40058028)  # scratch registers of the watchdog, which MicroPython does not use
 _CHOICE = const(0x40058024)
+_PIN = const(255)
 _PERIOD_MS = const(50)
 _USED = const("\nthe heap used")
 
@@ -34,6 +36,8 @@ def answer(_):
 
 
 def choose():
+    if mem32[_CHOICE] == _PIN:
+        import pin_now  # noqa: F401 - does not return
     with open("settings") as source, open("settings.json", "w") as file:
         for _ in range(mem32[_CHOICE]):
             source.readline()
