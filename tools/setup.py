@@ -54,7 +54,7 @@ RP2_HINT = (
     "this machine must be able to reach its Debian archive, and needs git; without the image the "
     "tests on the emulated chip are skipped"
 )
-RP2_IMAGES = ("pico", "pico-outpost", "pico-ppp")  # all the images of rp2_image.py
+RP2_IMAGES = ("pico", "pico-outpost", "pico-ppp", "pico-ppp-outpost")  # of rp2_image.py
 VENV_HINT = "pip must be able to reach its package index; on Debian python3-venv must be installed"
 
 # --- the virtual environment ---

@@ -13,7 +13,7 @@ import sys
 from micropython import const
 
 _MOST = const(1000)
-_MARK = "no_memory"  # a file
+_MARK = const("no_memory")  # a file
 _FREE_STARTS = const(3)
 _LONGEST_MS = const(600_000)
 

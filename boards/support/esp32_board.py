@@ -8,7 +8,7 @@ from micropython import const
 from support import chip_sensors, partition
 from support.wifi_board import WANTED, WifiBoard
 
-_MARK = b"outpost"
+_MARK = const(b"outpost")
 _PLACES = const(7)  # starts, sensor_note, _joined_last, hung_note
 _NEVER_MS = const(3_600_000)
 _PIN_ALIGN = const(4)

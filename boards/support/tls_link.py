@@ -35,7 +35,7 @@ _CONNECTION_EOF = const(-0x7280)
 # Error numbers: the server's alert may be lost if it closes while we write.
 _EPIPE = const(32)
 _ECONNRESET = const(104)
-_CONNECT = b"\x10"
+_CONNECT = const(b"\x10")
 
 
 def client_context(settings):

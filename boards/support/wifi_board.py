@@ -31,7 +31,7 @@ _MOST_STARTS = const(99)
 WANTED = const(100)  # in place of the count: the next start is on purpose
 _SOFT_RESET = const(5)  # as machine.reset_cause() has it on ports that know it
 _ENOMEM = const(12)
-_NO_MEMORY = (
+_NO_MEMORY = const(
     "no memory for the connection to the broker: ENOMEM (12). These settings are too much for this "
     "board: leave out one of series, commands, update_key, level 5"
 )
@@ -39,7 +39,7 @@ _FIRST_DAY = const(20_089)  # 2025-01-01: a clock before that was never set
 _DAYS_1970_TO_2000 = const(10_957)
 # For programs without station/settings.py, which has the same defaults (test_boards.py).
 _BLOCKS = const(64)
-_TIME_HOST = "pool.ntp.org"
+_TIME_HOST = const("pool.ntp.org")
 
 
 class WifiBoard:

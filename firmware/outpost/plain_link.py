@@ -9,9 +9,12 @@ broker listens. Under MicroPython the stream is the socket itself. Allocation: w
 import socket
 import sys
 
-_DNS_FAILED = -44
-_CONNECT_MS = 3000
-_TCP, _NODELAY = 6, 1
+from micropython import const
+
+_DNS_FAILED = const(-44)
+_CONNECT_MS = const(3000)
+_TCP = const(6)
+_NODELAY = const(1)
 
 
 def plain_link(host, port=1883):

@@ -21,7 +21,7 @@ Allocation: construction only.
 from micropython import const
 
 _REST = const(63)  # as in flash_wear.py
-_PLACES = b"\x01\x02\x03\x05"
+_PLACES = const(b"\x01\x02\x03\x05")
 _SIGNAL, _SIGNAL_REST = const(3), const(15)
 _REPORT = const(1)
 _RESET_CAUSE = const(2)

@@ -22,8 +22,8 @@ from station.telemetry import Pack
 _OK = const(0)  # outpost.status has them too, and takes an RP2040 21 ms to import
 _BLANK = const(-10)
 _NEWER = const(-12)
-_RECORD_OVERHEAD = 16  # bytes of a record besides topic and payload: OUTBOX_FORMAT.md
-_MESSAGE_BYTES = 512  # length of a message's longest record
+_RECORD_OVERHEAD = const(16)  # bytes of a record besides topic and payload: OUTBOX_FORMAT.md
+_MESSAGE_BYTES = const(512)  # length of a message's longest record
 
 
 def policy(settings):

@@ -12,7 +12,7 @@ from outpost.memory import unload
 _MOST_ID = const(24)
 _MOST_MINUTES = const(1440)
 _MOST_WITHIN_S = const(3600)
-_ID_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_ID_CHARACTERS = const("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 KNOWN = {
     "restart": (),
     "report": (),

@@ -46,7 +46,7 @@ _MINUTE_MS = const(60_000)
 _WITHIN_S = const(300)
 _GRANTED = const(2)
 # Keys that name the board and its flash, or that could lock out their sender.
-_FIXED = ("device_id", "topic_prefix", "outbox_blocks", "commands", "update_key")
+_FIXED = const(("device_id", "topic_prefix", "outbox_blocks", "commands", "update_key"))
 
 
 class NotNow(Exception):

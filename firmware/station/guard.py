@@ -47,7 +47,8 @@ _FIRST_RETRY_MS = const(1000)
 _LAST_RETRY_MS = const(600_000)
 _HUNG_MS = const(3_600_000)  # until a hung sensor is tried again
 _MOST_VALUE = const(0x3FFF_FFFF)
-_MOST_FLOAT, _LEAST_FLOAT = 1e9, -1e9
+_MOST_FLOAT = const(1e9)
+_LEAST_FLOAT = -1e9
 _DETAIL_CHARACTERS = const(80)
 
 

@@ -44,12 +44,13 @@ COUNTERS = (
     b"not_passed",
 )
 # The outbox's names; only one that holds series has the last. "": not from the outbox.
-_OF_OUTBOX = (
+_OF_OUTBOX = const((
     "left_out", "aside", "", "", "", "unreadable", "mended", "sealed_torn", "", "", "cut_short", "",
-)  # fmt: skip
+))  # fmt: skip
 _STATES = const(4)  # this many of them are reported even when 0
 _REST = const(63)  # as in flash_wear.py
-_PLACES = b"\x08\x10\x18\x2c\x20\x28\x30\x38\x3c\x34\x24\x1c"  # of each counter, in 64 messages
+# of each counter, in 64 messages
+_PLACES = const(b"\x08\x10\x18\x2c\x20\x28\x30\x38\x3c\x34\x24\x1c")
 
 
 class Health:

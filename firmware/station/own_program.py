@@ -19,11 +19,11 @@ from station.settings import load
 _OK = const(0)
 _BLANK = const(-10)
 _REFUSED = const(-21)
-_NOT_NOW = (-3, -4)  # BUSY, OFFLINE
-_PASSING = (3, 0x88, 0x89, 0x97, 0x9F)  # codes of CONNACK: unavailable, busy, quota, rate
-_LASTING = (-30, -32, -41)  # TLS_UNTRUSTED, TLS_REFUSED, WIFI_WRONG_PASSWORD
+_NOT_NOW = const((-3, -4))  # BUSY, OFFLINE
+_PASSING = const((3, 0x88, 0x89, 0x97, 0x9F))  # codes of CONNACK: unavailable, busy, quota, rate
+_LASTING = const((-30, -32, -41))  # TLS_UNTRUSTED, TLS_REFUSED, WIFI_WRONG_PASSWORD
 _PAYLOADS = (bytes, bytearray, memoryview, str)  # str: the client says what to write
-_OWN = (b"data", b"state", b"answer")
+_OWN = const((b"data", b"state", b"answer"))
 
 
 class Stuck(Exception):

@@ -21,7 +21,7 @@ from micropython import const
 _REST = const(63)  # as in flash_wear.py
 _SECOND = const(64)  # this bit of a message's number: the second 64
 # the place of each sensor; health.py and flash_wear.py use none of them
-_PLACES_OF_SENSORS = b"\x07\x09\x0b\x0d\x0f\x11\x13\x17\x19\x1b\x1d\x1f\x21\x23\x27\x29"
+_PLACES_OF_SENSORS = const(b"\x07\x09\x0b\x0d\x0f\x11\x13\x17\x19\x1b\x1d\x1f\x21\x23\x27\x29")
 
 
 class SensorNotices:

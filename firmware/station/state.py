@@ -11,7 +11,9 @@ It uses QoS 0 and bypasses the outbox, because a state of an hour ago would be w
 construction.
 """
 
-_OFFLINE = b"offline"  # what the will says
+from micropython import const
+
+_OFFLINE = const(b"offline")  # what the will says
 
 
 class State:

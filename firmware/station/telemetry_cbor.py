@@ -13,8 +13,8 @@ from micropython import const
 
 from station.telemetry import Pack
 
-_BASE_TIME = b"\x22"  # -3
-_MILLISECONDS = b"\xc4\x82\x22\x1b"  # [-3, eight bytes]
+_BASE_TIME = const(b"\x22")  # -3
+_MILLISECONDS = const(b"\xc4\x82\x22\x1b")  # [-3, eight bytes]
 _LABELS = {"n": b"\x00", "u": b"\x01", "v": b"\x02"}
 _MOST_RECORDS = const(23)
 _RECORD_BYTES = const(20)  # at most, of a record besides name and unit

@@ -15,7 +15,7 @@ from micropython import const
 _CONNECTED = const(2)
 _DAY_MINUTES = const(1440)
 _HOUR_MS = const(3_600_000)
-_TOLD = (
+_TOLD = const(
     "outpost: the broker takes the messages, and no collector has confirmed one for an hour. They "
     "stay in flash until it is full. Run `outpost collect` at this broker; or, without one, "
     'set mode = "broker" (`outpost provision`)'

@@ -26,8 +26,8 @@ _STUCK = const(16)
 _TIDY = const(32)  # the folder of a decided update is removed, a file per pass
 _WITHIN_S = const(300)
 _RETRY_MS = const(1000)
-_MARK = b"update "
-_FOLDER = "update"  # as in update_start.py
+_MARK = const(b"update ")
+_FOLDER = const("update")  # as in update_start.py
 
 
 class UpdatableCommands(Commands):

@@ -17,7 +17,7 @@ from station.update_start import FOLDER
 RECORD_PATH = "outpost/installed.json"
 LIST_PATH = FOLDER + "/list"
 _HASHED_BLOCK_BYTES = const(64)
-_ROOMS = ("outpost", "station", "support", "sensors")
+_ROOMS = const(("outpost", "station", "support", "sensors"))
 _IS_FOLDER = const(0x4000)  # in the mode of os.stat()
 
 

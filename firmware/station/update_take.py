@@ -43,7 +43,7 @@ from station.update_start import (
 
 _PART_PATH = FOLDER + "/part"
 _FORM = const(2)  # of lists: for firmware that takes packs back
-_TITLE = "outpost-update"
+_TITLE = const("outpost-update")
 _MOST_LIST_BYTES = const(24_576)
 _MOST_FILES = const(250)
 _TAG_DIGITS = const(8)

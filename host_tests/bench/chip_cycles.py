@@ -59,8 +59,9 @@ def series() -> dict[str, dict]:
 
 
 def start() -> dict[str, float]:
-    """Seconds of the chip from power-on to the first stored message, with 64 blocks pinned
-    beforehand.
+    """Seconds of the chip from power-on, with 64 blocks pinned beforehand: to the first stored
+    message, with an interpreter that has `network` and `socket` built in, as a Pico W's; to
+    connection and delivery, with stand-ins for them.
 
     As files, and frozen into the image: `frozen_` rows, if that image is in the cache.
     """
@@ -70,77 +71,52 @@ def start() -> dict[str, float]:
         return {}
     from rp2040 import image
 
-    found = _start("pico")
-    if image.find(FROZEN):
-        found |= {f"frozen_{name}": value for name, value in _start(FROZEN).items()}
-    else:
-        print(
-            "\nFrozen start on the RP2040: not measured: "
-            f"no image {FROZEN} of these sources; {image.HINT}"
-        )
+    found = {}
+    for prefix, names in (("", ("pico-ppp", "pico")), ("frozen_", ("pico-ppp-outpost", FROZEN))):
+        if missing := [name for name in names if not image.find(name)]:
+            print(
+                f"\n{prefix}start on the RP2040: not measured: "
+                f"no image {missing[0]} of these sources; {image.HINT}"
+            )
+            continue
+        rows = {"stored_s": _stored(names[0])} | _delivered(names[1])
+        found |= {f"{prefix}{name}": value for name, value in rows.items()}
     said = ", ".join(f"{name} {value}" for name, value in found.items())
     print(f"\nFrom power on, {BLOCKS} blocks, seconds of the chip: {said}")
     return found
 
 
-_WRAPPER = """
-import os
-try:
-    os.stat("/outbox/map")
-    is_pinned = True
-except OSError:
-    is_pinned = False
-if is_pinned:
-    wake(30_000)
-    print("end of the ledger")
-else:
-    import program
-    program.main()
-"""
-
-
-def wake() -> dict[str, int]:
-    """Returns {step: ms} of a wake on the emulated RP2040, as files, without TLS. The join takes
-    0.8 s, and each answer 5 ms."""
+def wake() -> dict[str, dict[str, int]]:
+    """Returns {row: {step: ms}}; see chip_wake.py."""
     reason = _why_not()
     if reason:
         print(f"\nLedger of a wake: not measured: {reason}")
         return {}
-    ledger = _wake()
-    print(f"\nLedger of a wake, RP2040 (emulated), {BLOCKS} blocks, files, plain TCP:")
-    print(f"  {ledger.text()}")
-    return ledger.ms
+    import chip_wake
+
+    return chip_wake.section()
 
 
-def _wake():
-    from outpost_tools.device import wake_ledger
+def _stored(interpreter: str) -> float:
+    """There is no Wi-Fi chip: a start ends with a reset at the first call of the link, after the
+    first message is stored."""
     from rp2040 import image, installed
     from rp2040.board import Board, flash_image
-    from rp2040.memory_link import MemoryLink
-    from rp2040.mqtt_peer import Collector
 
-    files = dict(installed.firmware_files())
-    files["/program.py"] = files["/main.py"]
-    script = wake_ledger.SCRIPT.replace("import main\n", "import program as main\n")
-    files["/main.py"] = (script + _WRAPPER).encode()
+    files = {} if interpreter.endswith("outpost") else installed.firmware_files()
     settings = {
         "device_id": "b1", "broker_host": "broker.example", "wifi_ssid": "Home",
         "interval_ms": 1000, "outbox_blocks": BLOCKS,
     }  # fmt: skip
-    fresh = flash_image(image.load(image.find("pico")), files, settings)
-    collector = Collector(random.Random(1))
-    board = Board(fresh, link=MemoryLink.to(collector))
-    board.run_for(2 * LIMIT_S, lambda: bool(collector.messages))
-    board.close()
-    again = Board(board.image, link=MemoryLink.to(Collector(random.Random(1))))
-    again.run_for(LIMIT_S, lambda: "end of the ledger" in again.text)
-    ledger = wake_ledger.parse(again.text.splitlines())
-    if not ledger.is_whole:
-        raise ToolError(f"the wake did not end:\n{again.text[-1000:]}")
-    return ledger
+    first = Board(flash_image(image.load(image.find(interpreter)), files, settings, {}))
+    first.run_for(LIMIT_S, lambda: bool(first.chip.resets))
+    again = Board(first.image)
+    if not again.run_for(LIMIT_S, lambda: again.chip.flash.counters.programs > 0):
+        raise ToolError(f"nothing stored in {LIMIT_S} s of the chip's time:\n{again.text[-1000:]}")
+    return round(again.seconds, 3)
 
 
-def _start(interpreter: str) -> dict[str, float]:
+def _delivered(interpreter: str) -> dict[str, float]:
     from rp2040 import installed
     from rp2040.board import Board
     from rp2040.memory_link import MemoryLink
@@ -149,9 +125,7 @@ def _start(interpreter: str) -> dict[str, float]:
     board = installed.install(interval_ms=1000, blocks=BLOCKS, interpreter=interpreter)
     collector = Collector(random.Random(1))
     again = Board(board.started, link=MemoryLink.to(collector))
-    if not again.run_for(LIMIT_S, lambda: again.chip.flash.counters.programs > 0):
-        raise ToolError(f"nothing stored in {LIMIT_S} s of the chip's time:\n{again.text[-1000:]}")
-    found = {"stored_s": round(again.seconds, 3), "first_start_s": round(board.first_start_s, 3)}
+    found = {"first_start_s": round(board.first_start_s, 3)}
     again.run_for(LIMIT_S, lambda: again.link.connects > 0)
     found["connected_s"] = round(again.seconds, 3)
     again.run_for(LIMIT_S, lambda: bool(collector.messages))

@@ -6,12 +6,13 @@
 The emulated RP2040 runs the files that `outpost flash` installs, with the port's own lwIP and
 mbedTLS (image `pico-ppp`), at a real mosquitto and a real collector. What a Pico W does not have is
 held before main.py starts (on_chip/heap_probe.py), so the program sees its 205,184 bytes. Not
-there: the driver of the Wi-Fi chip, whose buffers are outside this heap.
+there: the driver of the Wi-Fi chip, whose buffers are outside this heap. "frozen": the modules are
+in the image (`pico-ppp-outpost`) instead.
 
 Each configuration: bytes in use, without places for names that are not there yet (which have their
-own column), largest free piece, and how many connections the board opened
-until its first message was there (1: at the first try). RECONNECTED are measured once more after
-their connection was cut ten times. A figure beyond LEAST_FREE or the baseline
+own column), largest free piece, and how many connections the board opened until its first message
+was there (1: at the first try). RECONNECTED are measured once more after their connection was cut
+ten times. A figure beyond LEAST_FREE or the baseline
 (host_tests/baselines/program_heap.csv) by more than TOLERANCE fails. --short: only SHORT, half a
 minute; `make size` runs it. --parts: who has it, by module and kind (rp2040/heap.py). --write
 makes the figures the baseline.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import json
 import re
 import sys
@@ -50,9 +52,12 @@ from tls_servers import tls_servers
 
 BASELINE = paths.HOST_TESTS / "baselines" / "program_heap.csv"
 TLS_PORT = 8883
+_MADE = 50  # turns of the loop: the outbox is made, and has a message
+_ACKNOWLEDGED_S = 0.5
 FIRST_START_S, CONNECT_S, RECONNECT_S, ANSWER_S = 300, 60, 300, 5
 _ASK, _CHOICE = 7, 6  # scratch registers, as in heap_probe.py
-_ANSWER = re.compile(r"heap used (\d+)\r?\n.*?max free sz: (\d+)", re.S)
+_PIN, _PINNED = 255, 2  # a choice; what pin_now.py says
+_ANSWER = re.compile(r"the heap used (\d+)\r?\n.*?max free sz: (\d+)", re.S)
 TOLERANCE = 1.02  # of the baseline: two runs of the same differ by up to 2 KB
 LEAST_FREE = 20_000  # a second connection over TLS needs 17 KB in one piece
 STAND_INS = ("heap_probe", "ppp_wlan")
@@ -83,9 +88,19 @@ SETTINGS = {
     "everything": {**_COLLECTOR, **_UPDATE, **_SERIES, "level": 5, "encoding": "cbor"},
 }
 CONFIGURATIONS = SETTINGS | {f"{name}, TLS": more | _TLS for name, more in SETTINGS.items()}
+FROZEN = ", frozen"
+IN_THE_IMAGE = {
+    name + FROZEN: CONFIGURATIONS[name]
+    for name in ("broker", "broker, TLS", "everything", "everything, TLS")
+}
 SHORT = ("broker", "everything, TLS")
 CUTS = 10
-RECONNECTED = ("broker, TLS", "collector, state, update, TLS", "collector, state, series, TLS")
+RECONNECTED = (
+    "broker, TLS",
+    "collector, state, update, TLS",
+    "collector, state, series, TLS",
+    "everything, TLS, frozen",
+)
 COLUMNS = ("used", "spare", "largest", "connects")
 
 
@@ -149,25 +164,30 @@ def servers() -> Iterator[Servers]:
 
 
 class Bench:
-    """One flash with every configuration's settings, its outbox made; a fresh chip for each."""
+    """One flash with every configuration's settings, its blocks pinned; a fresh chip for each.
+    is_frozen: the modules are in the image."""
 
-    def __init__(self, among: Servers) -> None:
+    def __init__(self, among: Servers, is_frozen: bool) -> None:
         self._servers = among
-        self._names = list(CONFIGURATIONS)
-        kind = kinds.load(paths.REPOSITORY, "RPI_PICO_W")
-        files = payload.build(paths.REPOSITORY, kind, "armv6m")
-        files |= {"/tls/ca.der": among.ca, "/boot.py": b"import heap_probe\n"}
-        for number, more in enumerate(CONFIGURATIONS.values()):
-            settings = COMMON | more | {"device_id": device(number)}
-            files[f"/settings-{number}.json"] = json.dumps(settings).encode()
+        self._names = [*CONFIGURATIONS, *IN_THE_IMAGE]
+        files = {"/tls/ca.der": among.ca, "/boot.py": b"import heap_probe\n"}
+        if not is_frozen:
+            kind = kinds.load(paths.REPOSITORY, "RPI_PICO_W")
+            files |= payload.build(paths.REPOSITORY, kind, "armv6m")
+        files["/settings"] = b"".join(
+            json.dumps(COMMON | more | {"device_id": device(number)}).encode() + b"\n"
+            for number, more in enumerate((CONFIGURATIONS | IN_THE_IMAGE).values())
+        )
         stand_in = {
             f"/lib/{name}.mpy": compile_one(ON_CHIP / f"{name}.py", f"{name}.py")
-            for name in ("ppp_wlan", "heap_probe")
+            for name in ("ppp_wlan", "heap_probe", "pin_now")
         }
-        self._image = _interpreter()
+        self._image = _interpreter("pico-ppp-outpost" if is_frozen else "pico-ppp")
         fresh = flash_image(image.load(self._image), files, {}, stand_in)
-        board = self._started(fresh, 0)
-        self._until_heard(board, 0, FIRST_START_S)
+        board = self._started(fresh, _PIN)
+        scratch = board.chip.mcu.watchdog.scratch_data
+        if not board.run_for(FIRST_START_S, lambda: scratch[_ASK] == _PINNED):
+            raise ToolError("the blocks cannot be pinned")
         board.close()
         self._flash = board.image
 
@@ -183,27 +203,39 @@ class Bench:
                 f"{self._names[number]}: nothing arrived in {seconds} s:\n{board.text[-2000:]}"
             )
 
-    def measure(self, name: str, cuts: int = 0) -> tuple[Heap, dict[tuple[str, str], int]]:
-        """Returns the figures, and the bytes by module and kind. Raises ToolError; NotConnected if
-        a message does not come."""
+    def measure(self, name: str, cuts: int) -> Iterator[tuple[Heap, dict[tuple[str, str], int]]]:
+        """Yields the figures, and the bytes by module and kind; and again after that many cuts of
+        the connection, if there are any. Raises ToolError; NotConnected if a message does not
+        come."""
         number = self._names.index(name)
-        board = self._started(self._flash, number)
+        first = self._started(self._flash, number)
+        first.run_for(CONNECT_S, lambda: first.feeds > _MADE)
+        first.close()
+        board = self._started(first.image, number)
         try:
             self._until_heard(board, number)
             connects = board.link.connects
+            yield self._figures(board, name, connects)
             for _ in range(cuts):
+                board.run_for(_ACKNOWLEDGED_S)  # or the same message would be suspected soon
                 board.network.broker = False
                 board.run_for(0.5)
                 board.network.broker = True
                 self._until_heard(board, number, RECONNECT_S)
-            if "deep sleep" not in name:  # which sleeps by then
-                board.run_for(1)  # a command's subscription, the state
-            used, largest = self._asked(board)
-            memory = board.chip.mcu
-            read = heap.Heap(memory.sram, memory.flash, self._image)
-            return Heap(used, read.spare, largest, connects), read.parts()
+            if cuts:
+                yield self._figures(board, name, connects)
         finally:
             board.close()
+
+    def _figures(
+        self, board: Board, name: str, connects: int
+    ) -> tuple[Heap, dict[tuple[str, str], int]]:
+        if "deep sleep" not in name:  # which sleeps by then
+            board.run_for(1)  # a command's subscription, the state
+        used, largest = self._asked(board)
+        memory = board.chip.mcu
+        read = heap.Heap(memory.sram, memory.flash, self._image)
+        return Heap(used, read.spare, largest, connects), read.parts()
 
     def _asked(self, board: Board) -> tuple[int, int]:
         board.text = ""
@@ -215,10 +247,10 @@ class Bench:
         return int(answer[1]), int(answer[2]) * _UNIT
 
 
-def _interpreter() -> Path:
-    found = image.find("pico-ppp")
+def _interpreter(name: str) -> Path:
+    found = image.find(name)
     if found is None:
-        raise ToolError(f"no image pico-ppp in the cache; {image.HINT}")
+        raise ToolError(f"no image {name} in the cache; {image.HINT}")
     return found
 
 
@@ -229,16 +261,16 @@ def device(number: int) -> str:
 def measured(names: list[str]) -> Iterator[tuple[str, Heap, dict[tuple[str, str], int]]]:
     """Yields each row as soon as it is there, with its parts. Raises ToolError."""
     with servers() as among:
-        bench = Bench(among)
+        make = functools.cache(lambda is_frozen: Bench(among, is_frozen))
         for name in names:
-            for title, cuts in ((name, 0), (f"{name}, {CUTS} reconnects", CUTS)):
-                if cuts and name not in RECONNECTED:
-                    continue
-                try:
-                    yield title, *bench.measure(name, cuts)
-                except NotConnected as error:
-                    print(f"program_heap: {error}".strip(), file=sys.stderr)
-                    yield title, Heap(0, 0, 0, 0), {}
+            cuts = CUTS if name in RECONNECTED else 0
+            titles = iter((name, f"{name}, {CUTS} reconnects"))
+            try:
+                for figures in make(name in IN_THE_IMAGE).measure(name, cuts):
+                    yield next(titles), *figures
+            except NotConnected as error:
+                print(f"program_heap: {error}".strip(), file=sys.stderr)
+                yield next(titles), Heap(0, 0, 0, 0), {}
 
 
 def table_of(parts: dict[tuple[str, str], int]) -> list[str]:
@@ -312,7 +344,7 @@ def main() -> int:
     args = parser.parse_args()
     names = [
         name
-        for name in CONFIGURATIONS
+        for name in CONFIGURATIONS | IN_THE_IMAGE
         if args.pattern in name and (name in SHORT or not args.short)
     ]
     rows, known = {}, read_baseline()

@@ -21,7 +21,7 @@ _BLOCK_BYTES = const(4096)
 _MAGIC = const(0x424F)  # "OB"
 _HEADER = const(32)
 _SEQ_MASK = const(0x3FFFFFFF)
-_DIGITS = b"0123456789abcdef"
+_DIGITS = const(b"0123456789abcdef")
 
 
 def make(outbox: "Outbox", stream, force, first_seq):

@@ -15,7 +15,7 @@ _IDS = const(65535)
 _NOTHING = const(-2)  # -1 is a message of the shelf
 _SAVE_COUNT = const(49)  # as in `session.py`
 _LONGEST_PAUSE_S = const(64)
-_FOR_GOOD = b"\x83\x87\x90\x95\x99\x9a\x9b"  # these refuse one message permanently
+_FOR_GOOD = const(b"\x83\x87\x90\x95\x99\x9a\x9b")  # these refuse one message permanently
 
 
 class Refusals:

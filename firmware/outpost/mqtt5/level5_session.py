@@ -48,11 +48,13 @@ _HEADER_BYTES = const(5)
 _ID_BYTES = const(2)  # of a packet identifier, which QoS 0 has not
 _NO_LIMIT = const(0xFFFFFFF)
 _UNMATCHED = const(0x10)
-_FIRSTS = b"\x20\x40\x50\x62\x70\x90\xb0\xd0\xe0\xf0"  # known packet types other than PUBLISH
+# known packet types other than PUBLISH
+_FIRSTS = const(b"\x20\x40\x50\x62\x70\x90\xb0\xd0\xe0\xf0")
 # Reason codes:
-_OF_PUBACK = b"\x00\x10\x80\x83\x87\x90\x91\x97\x99"
-_OF_PUBREL = b"\x00\x92"
-_COME_LATER = b"\x88\x89\x8b\x8e\x97\x9c\x9d\x9f"  # of DISCONNECT: the next attempts wait longer
+_OF_PUBACK = const(b"\x00\x10\x80\x83\x87\x90\x91\x97\x99")
+_OF_PUBREL = const(b"\x00\x92")
+# of DISCONNECT: the next attempts wait longer
+_COME_LATER = const(b"\x88\x89\x8b\x8e\x97\x9c\x9d\x9f")
 
 
 class Level5(Refusals):

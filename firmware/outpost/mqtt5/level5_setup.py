@@ -31,6 +31,8 @@ Must not know a session's state. Allocation: what it returns, and as much again.
 """
 # pyright: reportAttributeAccessIssue=false
 
+from micropython import const
+
 from outpost.mqtt5 import properties
 from outpost.mqtt5.properties import OFTEN, PAIR, POSITIVE, TABLE, TEXT, VARIABLE
 from outpost.topics import is_text
@@ -40,18 +42,18 @@ _DEFAULTS = {
     "connect_properties": (), "will_properties": (), "publish_properties": (),
     "keep_unmatched": False, "expiry_s": 0, "id_file": None, "alias_maximum": 0,
 }  # fmt: skip
-_LEAST_BUFFER = 128  # bytes: CONNACK has properties
-_LEAST_PACKET = 16  # bytes: no CONNACK would fit into less
-_MOST_ALIASES = 16
-_MOST_INBOUND = 64
-_RX_BYTES = 256  # of subscribing.py
-_MOST_EXPIRY_S = 0x1FFFFFF
-_MOST_CONSTANT = 400  # bytes
-_FIXED_BYTES = 6  # of the note of exactly_once.py
-_WILL = 4
-_CLEAN = 2
-_MOST_ID_BYTES = 1024  # bytes of a client id
-_PROBLEMS = 0x17  # 0: reason strings and user properties come with few packets only
+_LEAST_BUFFER = const(128)  # bytes: CONNACK has properties
+_LEAST_PACKET = const(16)  # bytes: no CONNACK would fit into less
+_MOST_ALIASES = const(16)
+_MOST_INBOUND = const(64)
+_RX_BYTES = const(256)  # of subscribing.py
+_MOST_EXPIRY_S = const(0x1FFFFFF)
+_MOST_CONSTANT = const(400)  # bytes
+_FIXED_BYTES = const(6)  # of the note of exactly_once.py
+_WILL = const(4)
+_CLEAN = const(2)
+_MOST_ID_BYTES = const(1024)  # bytes of a client id
+_PROBLEMS = const(0x17)  # 0: reason strings and user properties come with few packets only
 
 
 def take_options(session, options):

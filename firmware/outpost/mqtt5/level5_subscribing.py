@@ -26,8 +26,8 @@ _ALIAS_INVALID = const(0x94)
 _WRONG = const(-0x82)  # protocol error
 _REQUEST_BYTES = const(16)  # at most, of a SUBSCRIBE besides its one filter
 _NO_LIMIT = const(0xFFFFFFF)
-_OF_SUBACK = b"\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2"
-_OF_UNSUBACK = b"\x00\x11\x80\x83\x87\x8f\x91"
+_OF_SUBACK = const(b"\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2")
+_OF_UNSUBACK = const(b"\x00\x11\x80\x83\x87\x8f\x91")
 
 
 class SubscribingLevel5(Level5):

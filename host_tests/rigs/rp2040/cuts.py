@@ -62,7 +62,8 @@ class Trap:
         self, board: Board, rng: random.Random, pinned: list[int], kind: str, count: int
     ) -> None:
         self._flash, self._rng = board.chip.flash, rng
-        self._pinned = {littlefs.OFFSET + number * 4096 for number in pinned}
+        start = littlefs.start_of(board.image)
+        self._pinned = {start + number * 4096 for number in pinned}
         self._kind, self._left = kind, count
         self.is_armed = True
         self.before = b""

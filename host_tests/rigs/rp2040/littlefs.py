@@ -1,8 +1,8 @@
 """The board's file system as a part of the flash image: created with files in it, and read back
 whole.
 
-Uses the unix MicroPython, whose littlefs is the port's. Knows where the RPI_PICO build keeps the
-file system: in the upper 1,408 KB of 2 MB.
+Uses the unix MicroPython, whose littlefs is the port's. Knows where the interpreters keep the file
+system: at the end of 2 MB, 1,408 KB for RPI_PICO, 848 KB with the network of a Pico W, as on one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_micropython
 from rp2040.flash import FLASH_BYTES, SECTOR_BYTES
 
-BYTES = 1408 * 1024
+BYTES, PICO_W_BYTES = 1408 * 1024, 848 * 1024
 OFFSET = FLASH_BYTES - BYTES
 BLOCKS = BYTES // SECTOR_BYTES
+_PICO_W = b"Raspberry Pi Pico with PPP"  # tools/rp2_recipe/RPI_PICO_PPP
 _TOOL = Path(__file__).with_name("littlefs_tool.py")
 
 
 class Damaged(Exception):
     """The file system cannot be mounted, or a file of it cannot be read."""
+
+
+def start_of(flash: bytes) -> int:
+    """Returns where the file system begins, from the interpreter at the start of the flash."""
+    return FLASH_BYTES - (PICO_W_BYTES if flash.find(_PICO_W, 0, OFFSET) >= 0 else BYTES)
 
 
 def _run(job: str, image: Path, manifest: Path) -> subprocess.CompletedProcess:
@@ -36,8 +42,8 @@ def _run(job: str, image: Path, manifest: Path) -> subprocess.CompletedProcess:
     )  # fmt: skip
 
 
-def make(files: dict[str, bytes]) -> bytes:
-    """Returns the file system's BYTES. files: path on the board -> contents."""
+def make(files: dict[str, bytes], size: int = BYTES) -> bytes:
+    """Returns a file system of that many bytes. files: path on the board -> contents."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         entries = []
@@ -46,7 +52,7 @@ def make(files: dict[str, bytes]) -> bytes:
             source.write_bytes(data)
             entries.append([path, str(source)])
         image, manifest = folder / "image", folder / "manifest"
-        image.write_bytes(bytes(BYTES))
+        image.write_bytes(bytes(size))
         manifest.write_text(json.dumps(entries))
         done = _run("make", image, manifest)
         if done.returncode:
@@ -59,7 +65,7 @@ def read(image: bytes) -> dict[str, bytes]:
     Damaged."""
     with tempfile.TemporaryDirectory() as name:
         path, manifest = Path(name) / "image", Path(name) / "manifest"
-        path.write_bytes(image[-BYTES:])
+        path.write_bytes(image[start_of(image) :] if len(image) == FLASH_BYTES else image)
         manifest.write_text("[]")
         done = _run("read", path, manifest)
         if done.returncode:
@@ -72,8 +78,9 @@ def read(image: bytes) -> dict[str, bytes]:
 def with_files(firmware: bytes, files: dict[str, bytes]) -> bytes:
     """Returns a flash image: the interpreter at its start, a file system with these files at its
     end."""
-    if len(firmware) > OFFSET:
+    start = start_of(firmware)
+    if len(firmware) > start:
         raise ToolError(
-            f"the interpreter has {len(firmware)} bytes; the file system begins at {OFFSET}"
+            f"the interpreter has {len(firmware)} bytes; the file system begins at {start}"
         )
-    return firmware.ljust(OFFSET, b"\xff") + make(files)
+    return firmware.ljust(start, b"\xff") + make(files, FLASH_BYTES - start)

@@ -24,5 +24,6 @@ def blocks(flash: bytes) -> list[int]:
 
 def read(flash: bytes, pinned: list[int]) -> Image:
     """pinned: what blocks() returned for this board."""
-    at = [littlefs.OFFSET + number * SECTOR_BYTES for number in pinned]
+    begin = littlefs.start_of(flash)
+    at = [begin + number * SECTOR_BYTES for number in pinned]
     return read_image(b"".join(flash[start : start + SECTOR_BYTES] for start in at))

@@ -9,9 +9,10 @@ import sys
 
 import network as _port
 from machine import UART, Pin
+from micropython import const
 
 STA_IF, AP_IF = 0, 1
-_BAUD = 921_600
+_BAUD = const(921_600)
 BUFFER_BYTES = 4096  # of the line, each way; may be set before the radio is switched on
 
 
