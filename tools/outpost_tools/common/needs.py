@@ -29,6 +29,7 @@ EXTRAS = {
     "report": ("pyarrow", "pandas", "numpy", "plotly", "deltalake"),
     "broker": ("amqtt",),
     "apprise": ("apprise",),
+    "sources": ("msgspec",),
 }
 _LEAST_FILES = 256  # Spark's JVM does not start with 128
 _WANTED_FILES = 4096
