@@ -5,11 +5,19 @@ bytes as they came, so a mended mapping can be applied to an old log. Needs msgs
 `sources`).
 
 The file
-schema.py        its keys, typed; the reference that the command prints
+schema.py        its keys, typed; reference.py explains them
 file.py          from its text to a mapping; refuses patterns that overlap
 wording.py       faults in words: file, line, source, what to do
 ready/           ready files, each with examples; ready_files.py reads these and a person's own
 examples.py      runs the examples of a file
+
+From a live broker
+listen.py        the connection
+heard.py         what was heard, bounded
+survey.py        which message matches what
+draft.py         a first file from what was heard: ready sources, and drafts for unknown payloads
+guess.py         units, times and kinds of payload by their looks
+toml_text.py     writes tables as TOML
 
 A message
 mapping.py       a file made ready for decoding: who reads a topic

@@ -106,7 +106,7 @@ def _readings(given: dict[str, Any], time_us: int, found: Message) -> Iterator[R
             number, unit, at = [*(one if isinstance(one, list) else [one]), None, None, None][:3]
             if isinstance(number, bool) or not isinstance(number, int | float):
                 raise ValueError(f'{name!r}: a number is needed: [21.5, "Cel"]')
-            yield Reading(name, unit, float(number), time_us if at is None else _us(at))
+            yield Reading(name, unit or None, float(number), time_us if at is None else _us(at))
 
 
 def shown(found: Result) -> str:

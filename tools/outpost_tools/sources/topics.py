@@ -125,7 +125,7 @@ def _part(part: str, *, is_last: bool) -> tuple[list[_Level], str, str]:
         if not is_last:
             raise BadPattern("# must be last; several levels before others are {device#}")
         return [_Level(_ANY)], "", ""
-    if not any(one in part for one in "{}+#"):
+    if not any(one in part for one in "+#{}"):
         return [_Level("", part)], re.escape(part), ""
     return _named(part)
 
