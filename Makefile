@@ -11,11 +11,11 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
-	bench-live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build clean \
-	cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills-readers \
-	kills-run kit-cuts lint live-pictures lock lock-packages mixed mutants power-loss program-heap \
-	prove refusals rp2 setup size size-diff soak soak-collector test test-cpython test-long \
-	test-micropython types venv virtual-days
+	bench-live bench-pipeline bench-report bench-rounds bench-series bench-sources bench-start \
+	brokers build clean cluster-test commands demo demo-seeds format fuzz help home-assistant \
+	kills kills-readers kills-run kit-cuts lint live-pictures lock lock-packages mixed mutants \
+	power-loss program-heap prove refusals rp2 setup size size-diff soak soak-collector test \
+	test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -131,6 +131,9 @@ bench-pipeline: setup  ## rates of the reader, where the CPU of a row goes, stat
 bench-series: setup  ## a million samples through collector and pipeline; SAMPLES=n SINGLES=n
 	@$(BIN)/python host_tests/bench/series_million.py --samples $(or $(SAMPLES),1000000) \
 		--singles $(or $(SINGLES),100000)
+
+bench-sources: setup  ## other people's messages beside our own SenML readers: messages/s a core
+	@$(BIN)/python host_tests/bench/sources_rates.py
 
 bench-start: setup  ## the pipeline's first result of a small log: where the start of Spark goes
 	@$(BIN)/python host_tests/bench/pipeline_start.py

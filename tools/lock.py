@@ -25,7 +25,9 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOCK = REPOSITORY / "tools" / "requirements.lock"
-EXTRAS = ("test", "dev", "export", "pipeline", "tables", "report", "broker", "store", "apprise")
+EXTRAS = (
+    "test", "dev", "export", "pipeline", "tables", "report", "broker", "store", "apprise", "sources",
+)  # fmt: skip
 NOT_LOCKED = ("mq",)  # needs IBM's client, which few machines have
 _RESOLVER = "uv==0.13.9"
 PYTHONS = ("3.11", "3.12", "3.13")

@@ -48,6 +48,7 @@ PAGES = {
         "tools/outpost_tools/collect/README.md",
         "tools/outpost_tools/pipeline/QUERIES.md",
         "tools/outpost_tools/pipeline/README.md",
+        "tools/outpost_tools/sources/README.md",
     ),
     DEVELOPER: (
         "ARCHITECTURE.md",

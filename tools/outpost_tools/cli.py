@@ -53,6 +53,7 @@ GROUPS = {  # in the order of the list: name and module
         "mq": "mq.arguments",
     },
     "readings, and trying it all": {
+        "sources": "sources.arguments",
         "export": "export.arguments",
         "pipeline": "pipeline.arguments",
         "report": "report.arguments",

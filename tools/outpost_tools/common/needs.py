@@ -31,6 +31,7 @@ EXTRAS = {
     "broker": ("amqtt",),
     "store": ("obstore",),
     "apprise": ("apprise",),
+    "sources": ("msgspec",),
 }
 _LEAST_FILES = 256  # Spark's JVM does not start with 128
 _WANTED_FILES = 4096

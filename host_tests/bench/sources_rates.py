@@ -1,0 +1,122 @@
+"""How fast other people's messages become readings: each ready file of `outpost sources`, beside
+our own readers of SenML, in turns and in one run.
+
+    python host_tests/bench/sources_rates.py [--messages 200000] [--rounds 3]
+
+Rates are messages per second of CPU time on one core. Ours are the exact reader, message by message
+(common/message.py), and the pipeline's, which packs rows for Arrow (pipeline/decode.py), with three
+readings a message. The ratio is to the exact reader. Status 1 if the typical mapping,
+Zigbee2MQTT's, is below the goal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path.extend(paths.ALL)
+
+import pipeline_load
+from outpost_tools.common import message, segments
+from outpost_tools.pipeline import decode as pipeline_decode
+from outpost_tools.sources import ready_files
+from outpost_tools.sources.decode import decode
+from outpost_tools.sources.examples import received_ms
+from outpost_tools.sources.result import Message
+
+GOAL = 80_000
+TYPICAL = "zigbee2mqtt"
+EXACT, FAST = "our SenML, exact reader", "our SenML, pipeline's reader"
+_DEVICES = 100
+Pass = Callable[[], int]  # reads all messages; how many readings there were
+
+
+def foreign(name: str, count: int) -> Pass:
+    """The first example of a ready file, as of many devices or metrics."""
+    mapping = ready_files.ready(name)
+    example = mapping.sources[0].examples[0]
+    topic, payload, arrival = example.topic, example.payload.encode(), received_ms(example)
+    device = example.device or ""
+    if "device" not in mapping.sources[0].pattern.names:
+        device = topic.split("/")[-2]  # Home Assistant is one device: many metrics
+    topics = [topic.replace(device, f"{device}{i}").encode() for i in range(_DEVICES)]
+
+    def read() -> int:
+        readings = 0
+        for one in itertools.islice(itertools.cycle(topics), count):
+            found = decode(mapping, one, payload, arrival)
+            readings += len(found.readings) if isinstance(found, Message) else 0
+        return readings
+
+    return read
+
+
+def own(count: int) -> list[tuple[str, bytes]]:
+    """Topics and payloads of our boards."""
+    made = []
+    for seq in range(count):
+        device = f"board-{seq % _DEVICES}"
+        data = pipeline_load.payload(device, f"{seq % _DEVICES:08x}", seq, held=max(0, seq - 50))
+        made.append((f"outpost/{device}/data", data))
+    return made
+
+
+def exact(messages: list[tuple[str, bytes]]) -> Pass:
+    arrival = pipeline_load.START_S * 1000 + len(messages) * 1000
+    return lambda: sum(
+        len(message.decode(topic, data, received_ms=arrival).readings) for topic, data in messages
+    )
+
+
+def fast(messages: list[tuple[str, bytes]]) -> Pass:
+    arrival = pipeline_load.START_S * 1000 + len(messages) * 1000
+    data = segments.sealed_bytes(
+        segments.encode_frame(arrival, topic.encode(), payload) for topic, payload in messages
+    )
+    return lambda: sum(
+        batch.num_rows for batch in pipeline_decode.segment_batches(data, "collector-1", 0)
+    )
+
+
+def measured(passes: dict[str, tuple[Pass, int]], rounds: int) -> dict[str, tuple[float, float]]:
+    """{name: (messages per CPU second, readings a message)}; the best of the rounds."""
+    best: dict[str, tuple[float, float]] = {}
+    for _ in range(rounds):
+        for name, (read, count) in passes.items():
+            begin = time.process_time()
+            readings = read()
+            rate = count / (time.process_time() - begin)
+            best[name] = max(best.get(name, (0.0, 0.0)), (rate, readings / count))
+    return best
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--messages", type=int, default=200_000, help="%(default)s of each kind")
+    parser.add_argument("--rounds", type=int, default=3, help="%(default)s; the best counts")
+    args = parser.parse_args()
+    messages = own(args.messages // 2)
+    passes = {name: (foreign(name, args.messages), args.messages) for name in ready_files.names()}
+    passes[EXACT] = exact(messages), len(messages)
+    passes[FAST] = fast(messages), len(messages)
+    best = measured(passes, args.rounds)
+    print(f"{'':30}{'messages/s':>12}{'readings':>10}{'readings/s':>12}{'ratio':>7}")
+    for name, (rate, readings) in best.items():
+        ratio = rate / best[EXACT][0]
+        print(f"{name:30}{rate:12,.0f}{readings:10.1f}{rate * readings:12,.0f}{ratio:7.1f}")
+    rate = best[TYPICAL][0]
+    print(f"{TYPICAL}: {rate:,.0f} messages/s a core, goal {GOAL:,}")
+    return int(rate < GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
