@@ -26,7 +26,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOCK = REPOSITORY / "tools" / "requirements.lock"
 EXTRAS = (
-    "test", "dev", "export", "pipeline", "tables", "report", "broker", "store", "apprise", "sources",
+    "test", "dev", "export", "pipeline", "tables", "report", "broker", "store", "apprise",
+    "sources",
 )  # fmt: skip
 NOT_LOCKED = ("mq",)  # needs IBM's client, which few machines have
 _RESOLVER = "uv==0.13.9"
