@@ -32,8 +32,9 @@ import paths
 sys.path.extend(paths.ALL)
 
 import collector_load as load
-from outpost_tools.common import children, segments
+from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
+from outpost_tools.log import segments
 
 LIMIT_S = 300.0
 # The collector without its confirmations to the boards, for comparison.

@@ -28,8 +28,9 @@ import paths
 sys.path.extend(paths.ALL)
 
 import collector_load as load
-from outpost_tools.common import children, segments
+from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
+from outpost_tools.log import segments
 
 PART = 5000
 WINDOW = 50_000

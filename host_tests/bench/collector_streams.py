@@ -24,8 +24,8 @@ import paths
 sys.path.extend(paths.ALL)
 
 from outpost_tools.collect.disk_log import DiskLog as Log
-from outpost_tools.common import segments
 from outpost_tools.common.message import Key
+from outpost_tools.log import segments
 
 SEALS = 5
 _BATCH = 4000

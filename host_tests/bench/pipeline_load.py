@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 START_S = 1_763_694_000
 SENSORS = [

@@ -27,7 +27,8 @@ import numpy as np  # noqa: E402
 import psutil  # noqa: E402
 
 import pipeline_load  # noqa: E402
-from outpost_tools.common import children, segments  # noqa: E402
+from outpost_tools.common import children  # noqa: E402
+from outpost_tools.log import segments  # noqa: E402
 from outpost_tools.pipeline import tables, upkeep  # noqa: E402
 
 _DEVICES, _TWICE = 200, 0.01

@@ -42,7 +42,7 @@ import psutil  # noqa: E402
 import opened_files  # noqa: E402
 import patient_job  # noqa: E402
 import process_tree  # noqa: E402
-from outpost_tools.common import segments  # noqa: E402
+from outpost_tools.log import segments  # noqa: E402
 from outpost_tools.pipeline import gold, session, upkeep  # noqa: E402
 
 BOARDS, READINGS, NEW = 1000, 5, 5000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import series_writer
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 
 def write_log(

@@ -24,7 +24,8 @@ import paths
 sys.path.extend(paths.ALL)
 
 import pipeline_load
-from outpost_tools.common import message, segments
+from outpost_tools.common import message
+from outpost_tools.log import segments
 from outpost_tools.pipeline import decode as pipeline_decode
 from outpost_tools.sources import ready_files
 from outpost_tools.sources.decode import decode

@@ -19,7 +19,8 @@ import cbor2
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import labels, segments
+from outpost_tools.common import labels
+from outpost_tools.log import segments
 from outpost_tools.pipeline import clocks, decode, exact, fingerprints, schemas, transforms
 
 DEVICE = "hostile"

@@ -12,8 +12,9 @@ from typing import Any
 
 from collector_process import Process
 from outpost_tools.collect.log import frame_key
-from outpost_tools.common import credentials, segments
+from outpost_tools.common import credentials
 from outpost_tools.common.broker import ANY_USER
+from outpost_tools.log import segments
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal
 

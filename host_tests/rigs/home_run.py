@@ -14,8 +14,9 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 
 from outpost_tools import cli
-from outpost_tools.common import children, credentials, segments
+from outpost_tools.common import children, credentials
 from outpost_tools.common.message import key_of
+from outpost_tools.log import segments
 
 STREAM = "0badcafe"
 RESEND_S = 1.0

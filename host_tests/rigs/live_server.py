@@ -14,7 +14,7 @@ import urllib.request
 from base64 import b64encode
 
 from outpost_tools.common import children
-from outpost_tools.common.segments import SegmentWriter, encode_frame
+from outpost_tools.log.segments import SegmentWriter, encode_frame
 
 STREAM = "0badcafe"
 WAIT_S = 120

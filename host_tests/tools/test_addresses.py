@@ -3,12 +3,14 @@
 line, by every command; it raises no OSError later, and a thread of paho's would die of it."""
 
 import json
+import os
 
 import pytest
 
 from outpost_tools import cli
 from outpost_tools.common import credentials
 from outpost_tools.common.errors import ToolError
+from outpost_tools.store import objects
 
 pytestmark = pytest.mark.timeout(30)
 NO_HOSTS = ["192.168.1..10", ".home", "a" * 64, "b\udcff"]
@@ -97,28 +99,63 @@ def test_a_filter_may_have_empty_levels_and_wildcards():
         assert bridge._FILTER.match(name), name
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "collect --broker 127.0.0.1:1 --log {}",
-        "export --log {}",
-        "export --log log --days {}",
-        "pipeline run --log log --tables {}",
-        "pipeline run --log {} --tables tables",
-        "report --tables {} --out x.html",
-        "live --log {}",
-        "run {}",
-        "broker init {} --host localhost",
-        "broker list {}",
-        "republish --credentials {}",
-        "setup {}",
-    ],
-)
-@pytest.mark.parametrize("url", ["s3://bucket/log", "gs://b", "http://host/x", "abfss://c@a/x"])
-def test_a_folder_that_is_a_url_is_refused_in_words(line, url, tmp_path, monkeypatch, capsys):
-    """`s3://bucket/log` became a folder `s3:` beside the others."""
+IN_A_BUCKET = [
+    "collect --broker 127.0.0.1:1 --log {}",
+    "export --log {}",
+    "pipeline status --log {} --tables {}",
+    "pipeline compact --tables {}",
+    "report --tables {} --out x.html",
+    "live --log {}",
+]
+HERE = [
+    "export --log log --days {}",
+    "run {}",
+    "broker init {} --host localhost",
+    "broker list {}",
+    "republish --credentials {}",
+    "setup {}",
+]
+
+
+@pytest.mark.parametrize("line", [*IN_A_BUCKET, *HERE])
+@pytest.mark.parametrize("url", ["http://host/x", "hdfs://host/x"])
+def test_a_url_of_no_storage_is_refused_in_words(line, url, tmp_path, monkeypatch, capsys):
+    """It became a folder `http:` beside the others."""
     monkeypatch.chdir(tmp_path)
-    assert cli.main(line.format(url).split()) == 2
+    assert ended_with(line.format(*[url] * 2)) == 2
     said = capsys.readouterr().err
-    assert f"{url} " in said and "object storage is not supported" in said
+    assert f"{url}" in said
+    assert "not a place that Outpost can store in" in said or "only files and folders" in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", HERE)
+@pytest.mark.parametrize("url", ["s3://bucket/log", "abfss://c@a/x"])
+def test_a_bucket_where_a_folder_is_needed_is_refused_in_words(
+    line, url, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert ended_with(line.format(url)) == 2
+    assert f"{url} (--" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", IN_A_BUCKET)
+@pytest.mark.parametrize("url", ["s3://bucket/log", "gs://bucket/log"])
+def test_a_bucket_without_keys_is_told_at_once(line, url, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith(("AWS_", "GOOGLE_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    objects._client.cache_clear()
+    assert ended_with(line.format(*[url] * 2)) in (1, 2)
+    assert "no keys for it; set " in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def ended_with(line: str) -> int:
+    try:
+        return cli.main(line.split())
+    except SystemExit as ended:  # argparse's way
+        return ended.code

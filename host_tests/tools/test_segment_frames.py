@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from outpost_tools.common import segment_frames as frames
+from outpost_tools.log import segment_frames as frames
 
 ENCODED = [
     frames.encode_frame(

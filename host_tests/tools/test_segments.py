@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 FRAMES = [
     segments.encode_frame(

@@ -24,6 +24,7 @@ from outpost_tools.common.errors import ToolError
 from outpost_tools.common.parser import Parser
 from outpost_tools.common.source_tree import place
 from outpost_tools.common.visible import guarded
+from outpost_tools.store.base import Store, StoreError
 
 GROUPS = {  # in the order of the list: name and module
     "a program of your own": {
@@ -65,6 +66,7 @@ GROUPS = {  # in the order of the list: name and module
 SUBCOMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # of a path; C:/ is a drive
+_PLACES = str | Path | Store
 _DESCRIPTION = "Telemetry from MicroPython boards through flash, MQTT and Spark into a report."
 _EXAMPLES = """\
 a program of your own, on this machine:
@@ -168,8 +170,8 @@ def _refuse_urls(parsed: argparse.Namespace) -> None:
                 option = f"--{name.replace('_', '-')}"
                 url = str(one).replace(":/", "://", 1)
                 raise ToolError(
-                    f"{url} ({option}): is a URL, and only files and folders of this machine can "
-                    "be used: object storage is not supported; mount it, or give a local folder"
+                    f"{url} ({option}): is a URL, and this option takes only files and folders of "
+                    "this machine; mount it, or give a local folder"
                 )
 
 
@@ -198,6 +200,9 @@ def _run(parsed: argparse.Namespace) -> int:
     except ToolError as error:
         print(f"outpost: {error}", file=sys.stderr)
         return 2
+    except StoreError as error:
+        print(f"outpost: {error}", file=sys.stderr)
+        return 2
     except OSError as error:  # any path may be too long, a loop of links, another user's
         if error.filename is None and not isinstance(error, PermissionError):
             raise
@@ -206,7 +211,7 @@ def _run(parsed: argparse.Namespace) -> int:
         print(f"outpost: {what}{hint}", file=sys.stderr)
         return 2
     except UnicodeEncodeError:  # what has to hold it is UTF-8: a URL, a configuration, JSON
-        names = [str(value) for value in vars(parsed).values() if isinstance(value, str | Path)]
+        names = [str(value) for value in vars(parsed).values() if isinstance(value, _PLACES)]
         if name := next(filter(_is_undecoded, names), None):
             print(f"outpost: {name}: not UTF-8, which is needed here; rename it", file=sys.stderr)
             return 2

@@ -6,7 +6,7 @@ import pytest
 
 from collector_process import TOPIC, Process, mosquitto, payload
 from outpost_tools.collect.disk_log import DiskLog as Log
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 _ = mosquitto  # a fixture
 

@@ -22,7 +22,7 @@ from collector_process import (
     payload,
     wait_until,
 )
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 _ = mosquitto  # a fixture
 ROWS = series_writer.climate(60)

@@ -15,11 +15,12 @@ from collector_process import Process, ScriptedBroker, wait_until
 from outpost_tools import cli
 from outpost_tools.collect import clock
 from outpost_tools.collect.clock import CollectorClock, newest_arrival_s
-from outpost_tools.common import children, segments
+from outpost_tools.common import children
 from outpost_tools.common.collector_notes import CLOCK, REASONS, reason_of
 from outpost_tools.common.machine_clock import MachineClock
-from outpost_tools.common.segments import encode_frame
 from outpost_tools.live.fleet import Fleet
+from outpost_tools.log import segments
+from outpost_tools.log.segments import encode_frame
 
 DAY_S = 86_400
 

@@ -8,7 +8,7 @@ import json
 from collector_load import Publisher
 from collector_process import TOPIC, Process, mosquitto, payload, wait_until
 from outpost_tools.collect.disk_log import DiskLog as Log
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 _ = mosquitto  # a fixture
 COUNT = 20

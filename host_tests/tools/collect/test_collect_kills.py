@@ -15,8 +15,8 @@ import pytest
 
 from collector_boards import Boards
 from collector_process import Process, mosquitto, wait_until
-from outpost_tools.common import segments
 from outpost_tools.common.message import key_of
+from outpost_tools.log import segments
 
 KILLS = int(os.environ.get("OUTPOST_COLLECT_KILLS", "6"))
 MESSAGES = int(os.environ.get("OUTPOST_COLLECT_MESSAGES", "12000"))

@@ -22,8 +22,9 @@ from collector_process import (
 )
 from outpost_tools.collect.link import BATCH, Link
 from outpost_tools.collect.oddities import Oddities
-from outpost_tools.common import collector_notes, segments
+from outpost_tools.common import collector_notes
 from outpost_tools.common.mqtt_packets import MalformedError
+from outpost_tools.log import segments
 from outpost_tools.pipeline import exact
 from packets5 import carried, frame, sample
 

@@ -13,8 +13,8 @@ import pytest
 from collector_load import encode_publish
 from outpost_tools.collect import link as link_module
 from outpost_tools.collect.link import Link
-from outpost_tools.common import segments
 from outpost_tools.common.message import key_of
+from outpost_tools.log import segments
 
 TOPIC = b"outpost/b1/data"
 

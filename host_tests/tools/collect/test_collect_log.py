@@ -9,7 +9,7 @@ import pytest
 
 from outpost_tools.collect.disk_log import DiskLog as Log
 from outpost_tools.collect.log import LogBusyError
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 STREAM = "0badcafe"
 

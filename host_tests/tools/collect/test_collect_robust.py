@@ -35,7 +35,7 @@ from outpost_tools.collect.state import Saved
 from outpost_tools.common import children
 from outpost_tools.common.broker import configuration
 from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.common.segments import encode_frame
+from outpost_tools.log.segments import encode_frame
 from real_broker import password_line
 
 _ = mosquitto  # a fixture

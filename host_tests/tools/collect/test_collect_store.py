@@ -3,7 +3,7 @@
 
 from collector_load import Publisher, fleet, topic_of
 from collector_process import Process, mosquitto, wait_until
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.store import at
 
 _ = mosquitto  # a fixture

@@ -14,8 +14,8 @@ from outpost_tools.collect import store_log
 from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.log import LogBusyError
 from outpost_tools.collect.store_log import StoreLog
-from outpost_tools.common import segments
 from outpost_tools.common.message import Key
+from outpost_tools.log import segments
 from outpost_tools.store.base import StoreError
 
 STREAM = "0badcafe"

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from collector_process import LIMIT_S, wait_until
-from outpost_tools.common import children, segments
+from outpost_tools.common import children
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.demo import disasters, wire
@@ -22,6 +22,7 @@ from outpost_tools.demo import run as demo_run
 from outpost_tools.demo.disasters import SHORTEST_RUN_S, Disaster
 from outpost_tools.demo.progress import Progress
 from outpost_tools.demo.stage import Stage
+from outpost_tools.log import segments
 
 
 @pytest.mark.parametrize("seconds", [SHORTEST_RUN_S, 30, 300])

@@ -20,8 +20,8 @@ from outpost_tools.alerts import conditions, rules
 from outpost_tools.alerts.ledger import Ledger
 from outpost_tools.alerts.settings import Settings
 from outpost_tools.common import message
-from outpost_tools.common.segment_frames import Frame
 from outpost_tools.live.fleet import Fleet
+from outpost_tools.log.segment_frames import Frame
 from outpost_tools.republish.newest import Newest
 
 BEGIN_S = 1_795_000_000

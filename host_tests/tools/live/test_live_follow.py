@@ -15,11 +15,11 @@ from live_server import Writer, payload
 from outpost_tools import cli
 from outpost_tools.common import attention, job_notes, restarts
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.segment_frames import Frame, encode_frame
-from outpost_tools.common.segments import SegmentWriter, open_segments, sealed_segments
 from outpost_tools.live import board, device_page, fleet, follow, history, page, words
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
+from outpost_tools.log.segment_frames import Frame, encode_frame
+from outpost_tools.log.segments import SegmentWriter, open_segments, sealed_segments
 
 NOW_MS = 1_795_000_000_000
 MIB = 1 << 20

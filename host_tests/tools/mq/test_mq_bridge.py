@@ -33,10 +33,11 @@ from mq_bridge import (
     through_queue_manager,
     wait_until,
 )
-from outpost_tools.common import children, credentials, segments
+from outpost_tools.common import children, credentials
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import find_micropython, find_mosquitto
+from outpost_tools.log import segments
 from outpost_tools.mq import mapping, psc, sources, storage
 from outpost_tools.mq.bridge import Bridge, Incoming
 from outpost_tools.mq.descriptor import Descriptor

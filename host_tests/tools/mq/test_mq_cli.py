@@ -18,9 +18,10 @@ import pytest
 from mq_bridge import outpost_message
 from mq_cases import COMPACT, message
 from outpost_tools import cli
-from outpost_tools.common import children, segments
+from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.log import segments
 from paths import FAKES
 
 FAKE = FAKES / "fake_ibmmq"

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from outpost_tools import cli
-from outpost_tools.common import children, segments
+from outpost_tools.common import children
+from outpost_tools.log import segments
 from outpost_tools.mq import sources
 
 

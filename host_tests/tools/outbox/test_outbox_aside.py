@@ -19,9 +19,9 @@ from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from nor_flash import CUT_MODES
 from outpost.outbox import Outbox
 from outpost_tools import cli
-from outpost_tools.common import segments
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.errors import ToolError
+from outpost_tools.log import segments
 from outpost_tools.outbox import publishing
 from outpost_tools.outbox.image import read_image
 from outpost_tools.outbox.shelf import Aside, read_shelf

@@ -18,8 +18,9 @@ from nor_flash import CUT_MODES
 from outpost.outbox import Outbox
 from outpost.series_outbox import over
 from outpost_tools import cli
-from outpost_tools.common import segments, series
+from outpost_tools.common import series
 from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micropython
+from outpost_tools.log import segments
 from outpost_tools.outbox.faults import examine
 from outpost_tools.outbox.image import Status, board_view, read_image
 from paths import FAKES, PRODUCT, joined

@@ -19,7 +19,7 @@ from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
 from outpost.state_note import NotedOutbox
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.outbox import layout
 from outpost_tools.outbox.export import write_segment
 from outpost_tools.outbox.faults import examine

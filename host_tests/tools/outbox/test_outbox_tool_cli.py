@@ -16,7 +16,8 @@ from fake_flash import flash_in_ram, image_of
 from outpost.outbox import Outbox
 from outpost_tools import cli
 from outpost_tools.collect.log import frame_key
-from outpost_tools.common import message, segments
+from outpost_tools.common import message
+from outpost_tools.log import segments
 from outpost_tools.outbox import arguments, wear
 from outpost_tools.outbox.image import read_image
 from station.telemetry import Pack

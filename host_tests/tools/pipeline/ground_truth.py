@@ -13,7 +13,7 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 SEED = int(os.environ.get("SEED", "20251121"))
 START_MS = 1_763_694_000_000  # 2025-11-21T03:00:00Z

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from ground_truth import START_MS
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 DEVICE, GOOD = "board-5", ("board-1", "board-2")
 T0, DAY_S = START_MS / 1000, 86_400

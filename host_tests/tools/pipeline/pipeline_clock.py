@@ -6,7 +6,7 @@ import pytest
 
 import patient_job
 from outpost_tools import cli
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.pipeline import quarantine, rounds, tables
 from pipeline_features import message
 

@@ -8,7 +8,7 @@ import pytest
 import patient_job
 import series_writer
 from ground_truth import START_MS
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.pipeline import fingerprints, quarantine, tables, upkeep
 from pipeline_features import T0, message, recomputed_windows, windows_of
 

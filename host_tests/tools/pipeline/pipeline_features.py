@@ -8,8 +8,8 @@ import pytest
 
 import patient_job
 from ground_truth import START_MS
-from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
+from outpost_tools.log import segments
 from outpost_tools.pipeline import consumed, delta, health, quarantine, status, tables, upkeep
 
 DAY_MS = 86_400_000

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 try:
     from outpost_tools.pipeline import consumed, job, rounds, status, tables

@@ -21,8 +21,9 @@ import pytest
 
 from ground_truth import SEED, START_MS, WEEK_MS, Board, Log
 from outpost_tools import cli
-from outpost_tools.common import csv_cells, segments
+from outpost_tools.common import csv_cells
 from outpost_tools.common.errors import ToolError
+from outpost_tools.log import segments
 
 try:
     import pyarrow as pa
@@ -193,7 +194,7 @@ def test_an_open_segment_that_is_sealed_between_the_two_readings_counts_as_it_wa
 
 _COLLECTOR = """
 import sys
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from test_export import START_MS, frame, pack
 writer = segments.SegmentWriter(__import__("pathlib").Path(sys.argv[1]), max_bytes=20_000)
 for seq in range(1_000_000):

@@ -12,7 +12,7 @@ import pytest
 
 import series_writer
 from ground_truth import START_MS, WEEK_MS
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 try:
     import pyarrow as pa

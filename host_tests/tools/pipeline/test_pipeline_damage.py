@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from message_samples import pack
-from outpost_tools.common import children, segments
+from outpost_tools.common import children
+from outpost_tools.log import segments
 
 try:
     from outpost_tools.pipeline import tables

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ground_truth import SEED
 from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, SENML, SENML_REFUSED, cbor_pack, pack
-from outpost_tools.common import collector_notes, segments
+from outpost_tools.common import collector_notes
+from outpost_tools.log import segments
 
 try:
     import fuzz_messages

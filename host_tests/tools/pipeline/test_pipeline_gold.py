@@ -13,8 +13,8 @@ try:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from outpost_tools.common import segments
     from outpost_tools.common.ranges import cover
+    from outpost_tools.log import segments
     from outpost_tools.pipeline import (
         exact,
         gold_schemas,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ground_truth import SEED, Board, Log
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 try:
     import pyarrow as pa

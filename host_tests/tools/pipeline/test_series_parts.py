@@ -18,7 +18,7 @@ from fake_flash import PowerCut, flash_in_ram, image_of
 from outpost.outbox import Outbox
 from outpost.series import Series
 from outpost.series_outbox import over
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.pipeline import decode, fingerprints, schemas, transforms
 
 # Three blocks: a larger ring spares one, so its erases are of records that a note has released.

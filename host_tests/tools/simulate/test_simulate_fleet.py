@@ -16,9 +16,10 @@ import pytest
 
 from collector_process import LIMIT_S
 from outpost_tools.collect.log import frame_key
-from outpost_tools.common import children, segments
+from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_micropython, find_mosquitto
+from outpost_tools.log import segments
 from outpost_tools.simulate import interpreter
 from outpost_tools.simulate.fleet import Fleet
 from outpost_tools.simulate.journal import read_journal

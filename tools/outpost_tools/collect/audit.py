@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from outpost_tools.common import files, segments
+from outpost_tools.common import files
+from outpost_tools.log import segments
 
 _TOLD = ".damage-told"
 _PAUSE_S = 10.0  # between two segments while messages come

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from outpost_tools.collect.health import Health
 from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.notes import Notes
-from outpost_tools.common import collector_notes, message, segments
+from outpost_tools.common import collector_notes, message
 from outpost_tools.common.machine_clock import MachineClock
 from outpost_tools.common.mqtt_packets import RETAIN, Publish
+from outpost_tools.log import segments
 
 FAR_S, AGREE_S = 86_400.0, 3600.0  # time zones and backlogs of an hour are no contradiction
 _SAMPLE_S = 0.25

@@ -3,7 +3,7 @@ Durable means fsync.
 
     .lock                  held (flock) by the collector that writes here
     segment-*.seg, .open,
-    .cut                   see outpost_tools.common.segments
+    .cut                   see outpost_tools.log.segments
     state.json, .changes   what is durable in segments 0..n, see state.py
 
 The snapshot only saves time. After a kill, the segments above n are read again; without a snapshot,
@@ -24,7 +24,7 @@ from outpost_tools.collect.durable import Durable
 from outpost_tools.collect.log import Log, LogBusyError, Stored, add_all_keys, add_keys
 from outpost_tools.collect.state import Saved
 from outpost_tools.collect.upload import Upload
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 SEGMENT_S = 5.0  # the age at which a segment is sealed for readers
 

@@ -24,7 +24,7 @@ from outpost_tools.common import causes, refusals
 from outpost_tools.common.message import device_in, key_in
 from outpost_tools.common.mqtt_connection import CONNACK_TIMEOUT_S, Connection, Limits
 from outpost_tools.common.mqtt_packets import DUP, RETAIN, Publish
-from outpost_tools.common.segments import MAX_PAYLOAD_BYTES, encode_frame
+from outpost_tools.log.segments import MAX_PAYLOAD_BYTES, encode_frame
 
 # One batch, one fsync. A batch ends when the socket is empty, or with the read that reaches one of
 # these.

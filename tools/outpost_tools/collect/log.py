@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.durable import Durable
-from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message import Key, key_of
+from outpost_tools.log import segments
 
 
 class LogBusyError(ToolError):

@@ -8,7 +8,7 @@ import time
 from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.log import Log
 from outpost_tools.common import collector_notes
-from outpost_tools.common.segments import encode_frame
+from outpost_tools.log.segments import encode_frame
 
 _AGAIN_S = 3600.0
 

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from outpost_tools.collect.durable import Durable
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.store.base import Store
 
 VERSION = 1

@@ -24,7 +24,7 @@ from outpost_tools.collect.background import Task
 from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.log import Log, LogBusyError, Stored, add_all_keys, add_keys
 from outpost_tools.collect.state import SNAPSHOT, Whole
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.store import probe
 from outpost_tools.store.base import Store
 

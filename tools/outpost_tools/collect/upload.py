@@ -12,9 +12,9 @@ import threading
 import time
 from collections import deque
 
-from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.notices import Folded
+from outpost_tools.log import segments
 from outpost_tools.store import probe
 from outpost_tools.store.base import Store
 

@@ -12,9 +12,7 @@ arrival.py          what an arrival shows about the times of a message
 board_words.py      the readings with which a board describes itself
 sensor_notes.py     what a board reports about its sensors
 
-The collector's log
-segments.py         its files
-segment_frames.py   the bytes of a file: frames, their checks, reading after damage
+What the collector's log has besides messages
 collector_notes.py  notes of a collector in its own log
 job_notes.py        which jobs of `outpost run` failed the last time
 

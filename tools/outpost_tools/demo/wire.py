@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from outpost_tools.collect.log import frame_key
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.store.base import Store
 
 

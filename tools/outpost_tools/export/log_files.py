@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.segments import Segment
+from outpost_tools.log import segments
+from outpost_tools.log.segments import Segment
 from outpost_tools.store import at
 from outpost_tools.store.base import Store, StoreError
 

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import segments
 from outpost_tools.export.copies import Copies
 from outpost_tools.export.log_files import Log, SegmentFile
 from outpost_tools.export.selection import Selection
 from outpost_tools.export.sinks import Sink
+from outpost_tools.log import segments
 from outpost_tools.pipeline import clocks, decode, exact, schemas
 
 # The fast reader pays off from a few dozen messages. A collector that seals every five seconds

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from outpost_tools.common import arrival, attention, collector_notes, message
 from outpost_tools.common.message import Message
-from outpost_tools.common.segment_frames import Frame
 from outpost_tools.common.words import natural
 from outpost_tools.live.board import Board, Sensor
+from outpost_tools.log.segment_frames import Frame
 
 MOST_BOARDS, MOST_SENSORS = 2000, 20_000
 _PORTION = 100

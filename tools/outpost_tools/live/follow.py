@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from outpost_tools.common import job_notes, segments
+from outpost_tools.common import job_notes
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.segment_frames import following, is_end
 from outpost_tools.live import collecting, forgotten
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.history import LONGEST_S
+from outpost_tools.log import segments
+from outpost_tools.log.segment_frames import following, is_end
 
 POLL_S = 0.1
 _LIST_S = 5.0  # between two listings of the folders

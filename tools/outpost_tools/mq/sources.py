@@ -20,11 +20,11 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.files import replace_text
 from outpost_tools.common.message_connection import MessageConnection
 from outpost_tools.common.mqtt_connection import Limits
+from outpost_tools.log import segments
 from outpost_tools.mq.bridge import DAMAGED, Incoming
 from outpost_tools.mq.mapping import Publication
 from outpost_tools.mq.reasons import MqError

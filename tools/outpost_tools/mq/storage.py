@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.segments import sync_directory
+from outpost_tools.log.segments import sync_directory
 from outpost_tools.mq.descriptor import from_json
 from outpost_tools.mq.mapping import Outgoing
 from outpost_tools.mq.reasons import MqError

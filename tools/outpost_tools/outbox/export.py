@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
+from outpost_tools.log import segments
 from outpost_tools.outbox.image import Image, Message, State
 from outpost_tools.outbox.show import message_json
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 from outpost_tools.pipeline import displaced, exact, schemas
 from outpost_tools.pipeline.displaced import ORIGIN
 from outpost_tools.pipeline.quarantine import CONFLICT

@@ -23,7 +23,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from outpost_tools.common import arrival, labels, name_rules, segments
+from outpost_tools.common import arrival, labels, name_rules
+from outpost_tools.log import segments
 from outpost_tools.pipeline import exact, schemas
 from outpost_tools.pipeline.series_batches import SeriesReader
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from outpost_tools.common import collector_notes, labels, message, segments
+from outpost_tools.common import collector_notes, labels, message
+from outpost_tools.log import segments
 from outpost_tools.pipeline import schemas
 
 _ROWS_PER_BATCH = 10_000

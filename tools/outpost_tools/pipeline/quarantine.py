@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from outpost_tools.common import arrival, labels, message, segments
+from outpost_tools.common import arrival, labels, message
 from outpost_tools.common.errors import ToolError
+from outpost_tools.log import segments
 from outpost_tools.pipeline import delta, displaced, exact, plan, schemas, tables
 from outpost_tools.pipeline.exact import DAMAGE
 from outpost_tools.store.at import at

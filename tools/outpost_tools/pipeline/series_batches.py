@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import arrival, labels, name_rules, segments, series
+from outpost_tools.common import arrival, labels, name_rules, series
+from outpost_tools.log import segments
 from outpost_tools.pipeline import exact, schemas, series_rows
 
 _BYTES_PER_BATCH = 512 << 10  # of payload: bounds the rows of a batch; a byte can make several

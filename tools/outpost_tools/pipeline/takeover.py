@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
 
-from outpost_tools.common import segment_frames
 from outpost_tools.common.errors import ToolError
+from outpost_tools.log import segment_frames
 from outpost_tools.pipeline import delta, fingerprints, plan, schemas, tables
 from outpost_tools.store.base import Store
 

@@ -6,7 +6,6 @@ import os
 import re
 from pathlib import Path
 
-from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.store.base import Store
 from outpost_tools.store.local import LocalStore
@@ -43,6 +42,8 @@ def at(place: Place) -> Store:
 
 
 def _objects(bucket: str, prefix: str) -> Store:
+    from outpost_tools.common import needs  # late: only a bucket needs packages
+
     needs.check("store")
     from outpost_tools.store.objects import ObjectStore
 

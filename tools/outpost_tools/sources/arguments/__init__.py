@@ -31,7 +31,6 @@ nobody notices a message that never came: only Outpost's boards number theirs.
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    add_group(
-        subparsers, "sources", SUMMARY, __name__, ("ready", "check", "learn"),
-        description=_DESCRIPTION, examples=_EXAMPLES,
-    )  # fmt: skip
+    members = ("ready", "check", "learn")
+    texts = {"description": _DESCRIPTION, "examples": _EXAMPLES}
+    add_group(subparsers, "sources", SUMMARY, __name__, members, **texts)

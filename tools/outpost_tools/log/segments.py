@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import overload
 
 from outpost_tools.common.files import sync_directory
-from outpost_tools.common.segment_frames import (
+from outpost_tools.log.segment_frames import (
     FLAG_CLOCK_UNSET,
     FLAG_DUP,
     FLAG_RETAIN,
