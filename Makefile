@@ -12,9 +12,9 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-sources bench-start \
-	brokers build clean cluster-test commands demo demo-seeds format fuzz help home-assistant \
-	kills kills-readers kills-run kit-cuts lint live-pictures lock lock-packages mixed mutants \
-	power-loss program-heap prove refusals rp2 setup size size-diff soak soak-collector test \
+	brokers build clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
+	kills-readers kills-run kills-tables kit-cuts lint live-pictures lock lock-packages mixed \
+	mutants power-loss program-heap prove refusals rp2 setup size size-diff soak soak-collector test \
 	test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
@@ -172,6 +172,11 @@ kills: setup  ## collector, group and broker killed at KILLS=n random moments ea
 kills-readers: setup  ## five engines read in a loop, driver killed KILLS=n times (10): rows right?
 	@OUTPOST_READER_KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -m "" -s -q -n 0 \
 		host_tests/tools/pipeline/test_pipeline_readers.py
+
+kills-tables: setup  ## DRIVERS=n (2) at once, KILLS=n (75), on a folder or STORE=s3: tables exact?
+	@OUTPOST_TABLES_KILLS=$(or $(KILLS),75) OUTPOST_TABLES_DRIVERS=$(or $(DRIVERS),2) \
+		OUTPOST_TABLES_STORE=$(STORE) $(BIN)/python -m pytest -m "" -s -q -n 0 \
+		host_tests/tools/pipeline/test_tables_kill.py
 
 kills-run: setup  ## `outpost run` killed KILLS=n times (20), its disk full, its clock set: lost?
 	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -m "" -n 0 -q \

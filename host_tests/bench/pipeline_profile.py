@@ -98,12 +98,9 @@ def spark_us(
     """Returns (rows/s by the clock; microseconds per row by role; CPU seconds of a query of one
     message)."""
     many, few, rates = [], [], []
-    with pipeline_rates.spark_of() as (spark, folder):
+    with pipeline_rates.spark_of() as spark:
         for number in range(2 + rounds):
-            found = [
-                pipeline_rates.to_noop(spark, one, folder / f"{number}-{one.name}", _BUCKETS)
-                for one in (small, log)
-            ]
+            found = [pipeline_rates.to_noop(spark, one, _BUCKETS) for one in (small, log)]
             if number > 1:
                 few.append(found[0][1])
                 many.append(found[1][1])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import multiprocessing
 import os
 import sys
@@ -30,10 +31,11 @@ sys.path.extend(paths.ALL)
 import pipeline_load
 import process_tree
 import series_load
-from outpost_tools.pipeline import decode
+from outpost_tools.pipeline import decode, job
 from outpost_tools.pipeline import exact as exact_reader
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 PLAIN, PACKED = "a row of Spark a reading", "packed, as the job reads"
@@ -70,17 +72,16 @@ def _children_cpu_s(pool) -> float:
 def through_spark(
     log: Path, rows: int, rounds: int = 1, forms: tuple[str, ...] = (PLAIN, PACKED)
 ) -> float:
-    """Prints the rates of the source alone, into Spark's sink that keeps nothing: the forms in
+    """Prints the rates of the reader alone, into Spark's sink that keeps nothing: the forms in
     turn, with a cold first turn.
 
     Returns rows/s of the form that the job reads, the best of the warm turns.
     """
     rates = []
-    with spark_of() as (spark, folder):
+    with spark_of() as spark:
         for number in range(1 + rounds):
             for form in forms:
-                place = folder / f"{number}-{form}"
-                seconds, spent = to_noop(spark, log, place, 4 if form == PACKED else 0)
+                seconds, spent = to_noop(spark, log, 4 if form == PACKED else 0)
                 print(
                     f"Spark local[2] to noop, {form}{'' if number else ', cold'}: "
                     f"{_split(rows, seconds, spent)}",
@@ -91,26 +92,38 @@ def through_spark(
 
 
 @contextlib.contextmanager
-def spark_of() -> Iterator[tuple[SparkSession, Path]]:
-    """Yields a session, and a folder for its checkpoints."""
+def spark_of() -> Iterator[SparkSession]:
     from outpost_tools.pipeline import session
 
     with tempfile.TemporaryDirectory() as name:
         spark = session.start("local[2]", Path(name) / "spark.log")
-        yield spark, Path(name)
+        yield spark
         spark.stop()
 
 
-def to_noop(
-    spark: SparkSession, log: Path, checkpoint: Path, buckets: int
-) -> tuple[float, dict[str, float]]:
-    """Returns (seconds, CPU seconds by process_tree's roles) for all segments through the
-    source."""
+def to_noop(spark: SparkSession, log: Path, buckets: int) -> tuple[float, dict[str, float]]:
+    """Returns (seconds, CPU seconds by process_tree's roles) for all segments through the reader.
+    buckets 0: a row of Spark a reading."""
+    from outpost_tools.pipeline import logs, packed, plan, schemas
+
+    found = logs.Log.at(log)
+    ends = {name: one[-1].number for name, one in found.all_sealed().items()}
+    every = [one for several in found.all_sealed().values() for one in several]
+    items = [(one,) for one in job._bundles(plan.Plan({}, ends, -1, 0, every))]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for item in (item for batch in batches for item in batch.column(0).to_pylist()):
+            for collector, number in json.loads(item):
+                data = found.read(collector, number)
+                rows = decode.segment_batches(data, collector, number)
+                yield from packed.pack(rows, buckets) if buckets else rows
+
     before, begin = process_tree.roles(os.getpid()), time.perf_counter()
-    frames = spark.readStream.format("outpost").option("path", str(log))
-    frames = frames.option("maxbytesperbatch", 1 << 40).option("buckets", buckets).load()
-    query = frames.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    query.trigger(availableNow=True).start().awaitTermination()
+    tasks = min(len(items), spark.sparkContext.defaultParallelism)
+    frames = spark.sparkContext.parallelize(items, tasks).toDF("item string")
+    schema = packed.PACKED if buckets else schemas.FRAME
+    rows = frames.mapInArrow(read, schemas.spark(schema))
+    rows.write.format("noop").mode("overwrite").save()
     seconds, after = time.perf_counter() - begin, process_tree.roles(os.getpid())
     return seconds, {role: after[role] - before.get(role, 0.0) for role in after}
 

@@ -141,20 +141,23 @@ class Round(NamedTuple):
 
 
 def run_round(spark, log: Path, tables_dir: Path, *, is_all: bool = False) -> Round:
+    from outpost_tools.pipeline.spark import Spark
+
     marks, write = [cpu_s()], gold.write
     opened = opened_files.Opened(tables_dir / "readings")
 
-    def measured(*arguments, **named) -> None:
+    def measured(*arguments, **named) -> int:
         marks.append(cpu_s())
         with opened_files.Opened(tables_dir / "readings") as found:
-            write(*arguments, **named)
+            left = write(*arguments, **named)
         opened.files.update(found.files)
+        return left
 
     gold.write = measured
     peak = Peak()
     peak.start()
     try:
-        patient_job.run(spark, log, tables_dir, is_all=is_all)
+        patient_job.run(Spark(spark), log, tables_dir, is_all=is_all)
     finally:
         gold.write = write
     end_s = cpu_s()

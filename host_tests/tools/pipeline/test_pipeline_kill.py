@@ -28,8 +28,7 @@ from outpost_tools.common import java
 from outpost_tools.common.errors import ToolError
 
 try:
-    import pandas
-
+    from gold_truth import assert_gold_is_a_plain_recomputation
     from outpost_tools.pipeline import delta, plan, tables, upkeep
 
     java.environment()
@@ -299,34 +298,6 @@ def test_driver_killed_at_many_random_moments(tmp_path):
     assert sum(tables.read_table(tables_dir, "streams")["copies"].to_pylist()) == log.copies
     assert_gold_is_a_plain_recomputation(tables_dir)
     print(f"{killed} kills, {log.copies:,} messages, {len(log.rows):,} rows: exact")
-
-
-def assert_gold_is_a_plain_recomputation(tables_dir: Path) -> None:
-    """By pandas, from silver."""
-    rows = tables.read_table(tables_dir, "readings").to_pandas()
-    timed = rows[rows["time"].notna()].sort_values(["time", "stream", "seq", "record"])
-    key = ["device", "name", "unit", "start"]
-    groups = timed.assign(start=timed["time"].dt.floor("10s")).groupby(key, dropna=False)["value"]
-    expected = groups.agg(["count", "min", "max", "mean", "last"]).reset_index()
-    found = tables.read_table(tables_dir, "windows").to_pandas()
-    pandas.testing.assert_frame_equal(
-        *(
-            frame.sort_values(key, ignore_index=True)[expected.columns]
-            for frame in (expected, found)
-        ),
-        check_dtype=False,
-    )
-    devices = tables.read_table(tables_dir, "devices").to_pandas().set_index("device")
-    assert devices["readings"].to_dict() == rows.groupby("device").size().to_dict()
-    messages = rows[rows["record"] == 0]
-    assert devices["messages"].to_dict() == messages.groupby("device").size().to_dict()
-    assert devices["last_seen"].to_dict() == rows.groupby("device")["received"].max().to_dict()
-    delay = ((messages["received"] - messages["time"]).dt.total_seconds() * 1000).round()
-    latency = tables.read_table(tables_dir, "latency").to_pandas().set_index("device")
-    assert latency["max_ms"].to_dict() == delay.groupby(messages["device"]).max().to_dict()
-    for part in (50, 95, 99):
-        plain = delay.groupby(messages["device"]).quantile(part / 100)
-        assert ((latency[f"p{part}_ms"] - plain).abs() <= plain * 0.006 + 1).all()
 
 
 def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess:

@@ -71,14 +71,14 @@ def _note_offsets(tables_dir: Store, taken: dict[str, int]) -> None:
     done = plan.Plan({}, taken, -1, 0, firsts=firsts)
     for name in tables.SILVER_TABLES:
         if name != "fingerprints":
-            _commit_first(tables_dir / name, done.transactions, [])
+            _commit_once(tables_dir / name, done.transactions, [])
 
 
-def _commit_first(place: Store, batches: list[delta.Batch], made: list[dict]) -> None:
-    """Unless the table has a round already: another driver may have taken it over, and gone on."""
+def _commit_once(place: Store, batches: list[delta.Batch], made: list[dict]) -> None:
+    """Unless the table knows the last query: another driver has been here, and may have gone on."""
     for left in reversed(range(delta.TRIES)):
         table = delta.open_table(place)
-        if plan.mark(table) >= 0:
+        if delta.reached(table, batches[-1].query) >= 0:
             return
         try:
             delta.commit(place, made, *batches, of=table)
@@ -99,7 +99,7 @@ def _recreate_prints(tables_dir: Store) -> None:
     opened = delta.Opened(tables_dir)
     table, mark = opened["fingerprints"], plan.mark(opened["streams"])
     if mark >= 0 and plan.mark(table) < 0:
-        _commit_first(
+        _commit_once(
             tables_dir / "fingerprints", [plan.marked(mark)], fingerprints.of_tables(opened)
         )
 
@@ -113,10 +113,9 @@ def _take_back_replays(tables_dir: Store, consumed: int) -> None:
         match = _SEGMENT.fullmatch(one.name)
         if match and consumed < int(match[1]) <= left:
             rows += _freed(folder, one.name)
-    table = delta.open_table(place)
-    if rows and delta.reached(table, plan.REPLAYS) < 0:
+    if rows:
         made = delta.write(place, pa.Table.from_pylist(rows, schemas.QUARANTINE_TABLE))
-        delta.commit(place, [made], delta.Batch(plan.REPLAYS, 0), of=table)
+        _commit_once(place, [delta.Batch(plan.REPLAYS, 0)], [made])
 
 
 def _freed(folder: Store, name: str) -> Iterator[dict]:

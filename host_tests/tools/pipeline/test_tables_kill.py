@@ -1,0 +1,239 @@
+# cpython-only: Arrow and Delta Lake
+"""Drivers of the pipeline at one log that grows and one set of tables, at once, each killed with
+SIGKILL at random moments: the tables are those of one run that nobody disturbs.
+
+    make kills-tables KILLS=75 DRIVERS=2 STORE=s3
+
+STORE=s3: log and tables in a bucket of a real S3 server. The short form kills 4 times. Each commit
+of a round in turn: test_plan.py. Spark's driver: test_pipeline_kill.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ground_truth import SEED, START_MS, Board, Log, silver
+from outpost_tools.common import children
+
+try:
+    from gold_truth import assert_gold_is_a_plain_recomputation
+    from object_store import ObjectServer
+    from outpost_tools.pipeline import delta, job, plan, quarantine, tables, upkeep
+    from outpost_tools.store.at import at
+    from outpost_tools.store.base import Store
+    from pipeline_features import message
+    from serial_engine import Serial
+    from test_plan import contents
+except ImportError as problem:
+    if os.environ.get("CI") == "true":
+        raise
+    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
+
+KILLS = int(os.environ.get("OUTPOST_TABLES_KILLS", "4"))
+DRIVERS = int(os.environ.get("OUTPOST_TABLES_DRIVERS", "2"))
+IS_BUCKET = os.environ.get("OUTPOST_TABLES_STORE") == "s3"
+LONGEST_S = 3.0  # a driver's life after its pool is up and somebody has done a round since
+STARTING = 0.01  # of the looks at a driver that starts: it is killed then
+LIMIT_S = 300  # of a step, on a busy machine
+pytestmark = pytest.mark.timeout(600 + 60 * KILLS)
+
+
+class Traffic:
+    """A log that grows: repeats, disorder, frames that are none; boards whose clock is set late,
+    and two with one identity. `log` is here, and `target` may be in a bucket."""
+
+    def __init__(self, folder: Path, target: Store) -> None:
+        self.log, self._target, self._sent = Log(folder, SEED), target, 0
+        self._put: set[Path] = set()
+        self._boards = [
+            Board(f"board-{n}", f"{n:08x}", clock_ms=START_MS + n if n % 4 else None)
+            for n in range(12)
+        ]
+
+    def grow(self, count: int = 20) -> None:
+        chance, first = self.log.random, self._sent
+        self._sent += count
+        for seq in range(first, first + count):
+            for board in self._boards:
+                self.log.message(board, seq, held=max(0, seq - 10))
+            # of this boot, a third of its messages say the clock: what came before is moved
+            times = {"bt": START_MS / 1000 + seq} if seq % 3 == 2 else {}
+            late = message(seq, seq // 30, up=seq, device="late", **times)
+            values = {seq, seq + chance.choice((0, 0, 0.5))}
+            twins = [message(seq, 1, bt=START_MS / 1000, device="twin", value=v) for v in values]
+            self.log._waiting += [(name, content, False) for name, content in
+                                  (("late", late), *(("twin", one) for one in twins))]  # fmt: skip
+        for seq in chance.sample(range(self._sent), min(count, self._sent)):  # an old outbox
+            self.log.message(chance.choice(self._boards), seq)
+        self.log.refuse("board-1", b"{%d" % first, "not JSON")
+        self.log.repeat_some(0.05)
+        self.log.disorder(100)
+        self.log.seal(["collector-1", "collector-2"], per_segment=150)
+        self._upload()
+
+    def _upload(self) -> None:
+        for path in sorted({*self.log.directory.rglob("*.seg")} - self._put):
+            name = path.relative_to(self.log.directory).as_posix()
+            if not self._target.is_local:
+                self._target.put(name, path.read_bytes())
+            self._put.add(path)
+
+
+class Driver:
+    """`outpost pipeline run --continuous` as a process, which lives until it is killed."""
+
+    def __init__(self, log: Store, place: Store, said: Path, lives_s: float) -> None:
+        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--log", str(log)]
+        line += ["--tables", str(place), "--continuous", "--interval", "0.2", "--engine", "local"]
+        self._said = said
+        with said.open("ab") as out:
+            self._process = subprocess.Popen(
+                line, stdout=out, stderr=out, env=children.tools_environment()
+            )
+        self._place, self._before = place, rounds(place)
+        self._lives_s, self._dies_at = lives_s, float("inf")
+        self._ends_by_itself = time.monotonic() + LIMIT_S
+
+    @property
+    def has_pool(self) -> bool:
+        """The pool's server, its tracker and at least one process."""
+        return len(psutil.Process(self._process.pid).children(recursive=True)) > 2
+
+    def is_due(self, *, starts: bool) -> bool:
+        """starts: also while it starts."""
+        self.check()
+        now = time.monotonic()
+        if self._dies_at == float("inf") and (starts or self._is_at_work()):
+            self._dies_at = now + self._lives_s
+        assert now < self._ends_by_itself, "a driver does not start"
+        return now > self._dies_at
+
+    def _is_at_work(self) -> bool:
+        return self.has_pool and rounds(self._place) > self._before
+
+    def check(self) -> None:
+        """It must not end by itself."""
+        status = self._process.poll()
+        assert status is None, (status, self._said.read_text(errors="replace")[-3000:])
+
+    def kill(self) -> list[psutil.Process]:
+        """Its pool's processes, which must end by themselves."""
+        self.check()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            pool = psutil.Process(self._process.pid).children(recursive=True)
+            self._process.kill()
+            self._process.wait()
+            return pool
+        return []
+
+    def stop(self) -> None:
+        while not self.has_pool:
+            self.check()
+            time.sleep(0.1)
+        self._process.send_signal(signal.SIGTERM)
+        assert self._process.wait(LIMIT_S) in (0, 1), self._said.read_text(errors="replace")[-3000:]
+
+
+def rounds(place: Store) -> int:
+    is_there = tables.exists(place, "streams")
+    return plan.number(delta.open_table(place / "streams")) if is_there else 0
+
+
+def open_round(place: Store) -> str:
+    """Which tables have the round that is open; "": none is."""
+    if not tables.exists(place, "streams"):
+        return ""
+    opened = delta.Opened(place)
+    marks = [plan.mark(opened[name]) for name in tables.SILVER_TABLES]
+    have = [name for name, mark in zip(tables.SILVER_TABLES, marks, strict=True)
+            if mark != marks[-1]]  # fmt: skip
+    return " ".join(have)
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """(log, tables)"""
+    if not IS_BUCKET:
+        yield at(tmp_path / "log"), at(tmp_path / "tables")
+        return
+    with ObjectServer(tmp_path / "server") as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        bucket = server.bucket()
+        yield at(f"{bucket}/log"), at(f"{bucket}/tables")
+
+
+def kill_all(traffic: Traffic, log: Store, place: Store, said: Path) -> tuple[Counter, list]:
+    """(what was open at how many kills, the processes of the pools)."""
+    chance, tally, pools = random.Random(SEED), Counter(), []
+
+    def started() -> Driver:
+        return Driver(log, place, said, chance.uniform(0, LONGEST_S))
+
+    drivers = [started() for _ in range(DRIVERS)]
+    try:
+        while tally.total() < KILLS:
+            for at_, driver in enumerate(drivers):
+                if driver.is_due(starts=chance.random() < STARTING):
+                    pools += driver.kill()
+                    tally[open_round(place) or "no round"] += 1
+                    report(tally, place)
+                    drivers[at_] = started()
+            if tally.total() % 10 == 9 and tables.exists(place, "totals"):
+                upkeep.compact(place)
+            traffic.grow()
+            time.sleep(0.5)
+        for driver in drivers:
+            driver.stop()
+    finally:
+        for driver in drivers:
+            driver._process.kill()
+            driver._process.wait()
+    return tally, pools
+
+
+def report(tally: Counter, place: Store) -> None:
+    print(f"{tally.total()} kills, {rounds(place)} rounds; open: {dict(tally)}", flush=True)
+
+
+def test_drivers_killed_at_random_moments_make_the_tables_of_one(tmp_path, places):
+    log, place = places
+    traffic = Traffic(tmp_path / "log", log)
+    traffic.grow()
+    said = tmp_path / "said.txt"
+    tally, pools = kill_all(traffic, log, place, said)
+    _, alive = psutil.wait_procs(pools, LIMIT_S)
+    assert not alive, "processes of a pool outlive their driver"
+    job.run(Serial(), log, place, is_all=True)
+    assert_right(traffic.log, place, tmp_path / "plain")
+    frames = sum(row["copies"] for row in tables.read_table(place, "streams").to_pylist())
+    text = said.read_text(errors="replace")
+    print(f"{dict(tally)} of {tally.total()} kills of {DRIVERS} drivers; {frames:,} messages; "
+          f"{text.count('pipeline: round '):,} rounds done by drivers, "
+          f"{rounds(place):,} counted; "
+          f"{text.count('failed:')} failures retried: exact")  # fmt: skip
+
+
+def assert_right(log: Log, place: Store, plain: Path) -> None:
+    """Against what was sent, against gold recomputed, and against one run over all."""
+    rows = silver(place)
+    assert len(rows) == len(set(rows)), f"duplicates; SEED={SEED}"
+    assert {row for row in rows if row[0] not in ("late", "twin")} == log.rows
+    reasons = quarantine.reasons(place)
+    assert reasons["not JSON"] == len(log.refused) and quarantine.conflicts(place) > 0
+    assert_gold_is_a_plain_recomputation(place)
+    job.run(Serial(), log.directory, plain, is_all=True)
+    expected, tables_of = contents(plain), contents(place)
+    for name in tables.ALL:
+        assert tables_of[name] == expected[name], f"{name}; SEED={SEED}"
