@@ -18,13 +18,9 @@ try:
     from outpost_tools.pipeline import (
         boot_files,
         closing,
-        delta,
-        gold,
         job,
-        packed,
         schemas,
         tables,
-        upkeep,
     )
     from serial_engine import Serial
 except ImportError as problem:

@@ -109,9 +109,9 @@ def _write(engine: Engine, opened: delta.Opened, window_s: float, progress: Prog
     for step in plan.steps:
         maker = Maker(opened.tables_dir, window_s, step, waiting=waiting)
         files = _made(engine, opened, maker, _visited(opened, plan, step))
-        waiting = _commit_step(opened, plan, maker, files)
         boots = sum(one["size"] for one in _of(_BOOTS_LEFT, files)[0])
-    boots = boots or _waiting_boots(opened).bit_count()
+        boots = boots or _waiting_after(opened, files).bit_count()
+        waiting = _commit_step(opened, plan, maker, files)
     return _told(left.read(opened, window_s), boots, opened.tables_dir, progress)
 
 
