@@ -15,12 +15,17 @@ from hypothesis import strategies as st
 from outpost_tools.common import segments
 
 try:
+    import pyarrow.parquet as pq
+
+    import opened_files
     from outpost_tools.pipeline import (
         boot_files,
         closing,
+        delta,
         job,
-        schemas,
         tables,
+        totals,
+        upkeep,
     )
     from serial_engine import Serial
 except ImportError as problem:
@@ -96,8 +101,7 @@ def assert_are_as_of_one_round(wakes: Wakes) -> None:
     with limits(*ALL_OPEN):
         wakes.round(whole, is_all=True)
     for name in ("readings", *PUBLIC):
-        hidden = schemas.ORIGIN if name == "readings" else []
-        assert name and rows_of(wakes.place, name) == rows_of(whole, name), (name, hidden)
+        assert rows_of(wakes.place, name) == rows_of(whole, name), name
     assert_boots_are_right(wakes.place)
     shutil.rmtree(whole)
 
@@ -153,15 +157,166 @@ def check_devices(place: Path, of_boot: dict) -> None:
         assert row["mended"] == (sum(told) if told else None)
 
 
-@settings(max_examples=int(os.environ.get("CLOSING_EXAMPLES", "10")), deadline=None)
-@given(ROUNDS)
-def test_rounds_that_close_boots_make_what_one_round_makes(tmp_path_factory, rounds):
+class Died(Exception):
+    pass
+
+
+def round_that_dies(wakes: Wakes, commits: int) -> None:
+    """After so many commits, if it makes that many."""
+    commit, left = delta.commit, [commits]
+
+    def dying(place, *arguments, **named):
+        commit(place, *arguments, **named)
+        left[0] -= 1
+        if not left[0]:
+            raise Died
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Died):
+        patch.setattr(delta, "commit", dying)
+        wakes.round()
+
+
+EXAMPLES = int(os.environ.get("CLOSING_EXAMPLES", "10"))
+THEN = st.lists(st.none() | st.just("compact") | st.integers(1, 10), min_size=6, max_size=6)
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(ROUNDS, THEN)
+def test_rounds_that_close_boots_make_what_one_round_makes(tmp_path_factory, rounds, then):
+    """A number: the round dies after so many commits."""
     folder = tmp_path_factory.mktemp("closing")
     wakes = Wakes(folder)
     with limits(*SMALL):
-        for messages in rounds:
+        for messages, what in zip(rounds, then, strict=False):
             wakes.put(messages)
-            wakes.round()
+            if isinstance(what, int):
+                round_that_dies(wakes, what)
+            else:
+                wakes.round()
+            if what == "compact":
+                upkeep.compact(wakes.place, kept_h=0)
         wakes.round(is_all=True)
     assert_are_as_of_one_round(wakes)
     shutil.rmtree(folder)
+
+
+def in_order(device: str, boots: range, **others) -> list[tuple]:
+    """A message a boot, in the order of boots."""
+    row = {"stream": "0000000a", "second": True, "name": "mended", "value": 1} | others
+    return [
+        (device, row["stream"], boot, boot * 2 + row.get("more", 0))
+        + ((boot if row["second"] else None), None, row["name"], row["value"])
+        for boot in boots
+    ]
+
+
+@pytest.mark.parametrize("commits", range(5, 11))
+def test_a_kill_at_any_commit_of_gold_while_boots_close_and_get_more(tmp_path, commits):
+    wakes = Wakes(tmp_path)
+    with limits(*SMALL):
+        wakes.put(in_order("a", range(1, 12), second=False))
+        wakes.round()
+        wakes.put([*in_order("a", range(12, 20)), *in_order("a", range(2, 4), more=1)])
+        round_that_dies(wakes, commits)
+        round_that_dies(wakes, 2)
+        wakes.put(in_order("a", range(20, 22)))
+        wakes.round(is_all=True)
+    assert_are_as_of_one_round(wakes)
+
+
+def closed_files(wakes: Wakes, name: str) -> list[Path]:
+    files = delta.files_of(delta.open_table(wakes.place / name))
+    return [wakes.place / name / delta.name_of(one) for one in files if int(one["partition"]) < 0]
+
+
+def read_of(opened: opened_files.Opened) -> set[Path]:
+    return {path for path, times in opened.files.items() if times}
+
+
+def test_a_round_opens_no_file_of_closed_boots_while_boots_come_in_their_order(tmp_path):
+    wakes = Wakes(tmp_path)
+    with limits(*SMALL):
+        wakes.put(in_order("a", range(1, 40)))
+        wakes.round()
+        for boot in range(40, 43):
+            wakes.put(in_order("a", range(boot, boot + 1), second=boot % 2))
+            before = {path for name in ("totals", "boots") for path in closed_files(wakes, name)}
+            with opened_files.Opened(wakes.place) as opened:
+                wakes.round()
+            assert before and not before & read_of(opened)
+    assert_are_as_of_one_round(wakes)
+
+
+def test_a_board_that_writes_to_all_its_old_boots_waits_for_itself(tmp_path):
+    wakes, files = Wakes(tmp_path), 4
+    with limits(*SMALL, files=files):
+        for first in range(1, 121, 20):
+            wakes.put([m for name in ("a", "b") for m in in_order(name, range(first, first + 20))])
+            wakes.round()
+        late = [in_order(name, range(1, 111), more=1) for name in ("a", "b")]
+        wakes.put([*late[0], late[1][0]])
+        before = {path for name in ("totals", "boots") for path in closed_files(wakes, name)}
+        with opened_files.Opened(wakes.place) as opened:
+            wakes.round()
+        # each board in a part of its own; and a file with which the new rows are merged
+        assert len(before & read_of(opened)) <= 2 * (files + 1) < len(before)
+        counts = {row["device"]: row["readings"] for row in read(wakes, "devices")}
+        assert counts["b"] == 121 and 120 < counts["a"] < 230
+        wakes.round(is_all=True)
+    assert_are_as_of_one_round(wakes)
+
+
+def read(wakes: Wakes, name: str) -> list[dict]:
+    return tables.read_table(wakes.place, name).to_pylist()
+
+
+def test_nothing_of_a_deleted_device_is_left_and_others_go_on(tmp_path):
+    wakes = Wakes(tmp_path)
+    with limits(*SMALL):
+        wakes.put([m for name in ("a", "b") for m in in_order(name, range(1, 20))])
+        wakes.round()
+        upkeep.delete_device(wakes.place, "a")
+        for name in (*PUBLIC, "totals"):
+            assert {row["device"] for row in read(wakes, name)} <= {"b"}, name
+        wakes.put([m for name in ("a", "b") for m in in_order(name, range(5, 25), more=1)])
+        wakes.round(is_all=True)
+    assert {row["device"]: row["boots"] for row in read(wakes, "devices")} == {"a": 20, "b": 24}
+    assert_boots_are_right(wakes.place)
+
+
+def test_tables_whose_rounds_kept_all_boots_in_one_file_are_taken_over(tmp_path):
+    wakes = Wakes(tmp_path)
+    with limits(*ALL_OPEN):
+        wakes.put([m for name in ("a", "b") for m in in_order(name, range(1, 30), second=False)])
+        wakes.round()
+    forget_columns(wakes.place / "totals")
+    with limits(*SMALL):
+        wakes.put(in_order("a", range(30, 32)))
+        wakes.round()
+        wakes.put(in_order("a", range(4, 7), more=1))
+        wakes.round(is_all=True)
+    assert closed_files(wakes, "boots") and closed_files(wakes, "totals")
+    assert_are_as_of_one_round(wakes)
+
+
+def forget_columns(place: Path) -> None:
+    """The files as they were before boots were closed."""
+    names = tables.schema("totals").names
+    names, table, made = names[: names.index("kind")], delta.open_table(place), []
+    for one in delta.files_of(table):
+        rows = pq.read_table(place / delta.name_of(one), columns=names, partitioning=None)
+        made.append(delta.write(place, rows, one["partition"], "bucket"))
+    delta.commit(place, made, gone=delta.files_of(table), of=table)
+
+
+def test_archived_rows_of_a_boot_add_up_to_it(tmp_path):
+    wakes = Wakes(tmp_path)
+    with limits(*SMALL):
+        wakes.put(in_order("a", range(1, 20)))
+        wakes.round()
+        wakes.put(in_order("a", range(2, 3), more=1))
+        wakes.round()
+    parts = [pq.read_table(path, partitioning=None) for path in closed_files(wakes, "totals")]
+    rows = totals.added([part.cast(closing.SCHEMA) for part in parts])
+    found = {row["boot"]: row["readings"] for row in rows.to_pylist()}
+    assert found == {boot: 1 + (boot == 2) for boot in range(1, 17)}

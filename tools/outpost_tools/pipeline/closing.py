@@ -110,7 +110,7 @@ def confirmed(head: Head) -> Head:
 
 def again(head: Head) -> Round:
     """Nothing new; `boots` may lack what the last round closed."""
-    return Round(head, _EMPTY, head.closed)
+    return Round(head._replace(opens=_bounded(head.opens)), _EMPTY, head.closed)
 
 
 def advanced(head: Head, more: pa.Table, lookup: Lookup) -> Round:
