@@ -9,14 +9,14 @@ where they change:
   all it has. Otherwise it is recomputed from all its readings in silver. A round reads a limited
   number of silver's files for that, each once (stored.py), and leaves the other windows for later
   rounds (left.py).
-- `totals` is added to (totals.py). The small tables of the bucket follow from it and from the state
-  of its streams (summaries.py).
+- `totals` is added to (totals.py); boots that are closed stay unread (closing.py). The small tables
+  of the bucket follow from it and from the state of its streams (summaries.py).
 - A device whose readings changed in another way than getting their first time (a clock that
   replaced another, a displaced message) is recomputed from all its readings. That is rare.
 
 Each table is replaced in one commit that records how far silver and state were read. They are
 written in the order of ORDER. So after a kill `totals`, which must count each reading once, shows
-what is missing, and the others can be recomputed.
+what is missing, and the others can be recomputed: each notes which commit of `totals` it has.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from outpost_tools.store.base import Store
 ORDER = ("windows", "totals", "boots", "latency", "gaps", "devices")
 _COUNTED = ORDER[1:]  # their commits note which commit of `totals` they follow from
 _COUNT, _WAITING = "commits of totals", "buckets with waiting boots"
+_WIDTH = "width of windows"  # in microseconds, noted by `totals`
 _NEEDED = list(dict.fromkeys([*windows.NEEDED, *totals.NEEDED]))
 _READ = pa.schema([schemas.READING.field(name) for name in _NEEDED])
 _GROUP = "group "  # an item that is no file
@@ -136,6 +137,7 @@ def _commit_step(opened: delta.Opened, plan: _Plan, maker: Maker, files: list[di
         if name == "totals":
             count += 1
             more = [delta.Batch(_WAITING, _waiting_after(opened, files))]
+            more += [delta.Batch(_WIDTH, windows.width_us(maker.window_s))]
         if name in _COUNTED:
             more.append(delta.Batch(_COUNT, count))
         place = opened.tables_dir / name
@@ -162,20 +164,23 @@ def _planned(opened: delta.Opened, window_s: float) -> _Plan | None:
     query, state = (f"{window_s:g} s of {name}" for name in ("readings", "streams"))
     now = tuple(opened[name].version() for name in ("readings", "streams"))
     before = left.read(opened, window_s)
-    since = -1 if before is None else opened.committed("totals", query)
+    # The tables have windows of one width: those of another one are replaced.
+    is_other = opened.committed("totals", _WIDTH) not in (-1, windows.width_us(window_s))
+    is_lost = before is None or is_other
+    since = -1 if is_lost else opened.committed("totals", query)
     ended, since_state = (opened.committed(ORDER[-1], name) for name in (query, state))
     counts = [opened.committed(name, _COUNT) for name in ("totals", ORDER[-1])]
     # with `totals` written, and tables that follow from it not
     was_killed = ended < since or counts[1] < counts[0]
     is_new = (since, since_state) != now or was_killed
-    is_left = before is None or before.keys.num_rows or _waiting_boots(opened)
+    is_left = is_lost or before.keys.num_rows or _waiting_boots(opened)
     if not is_new and not is_left:
         return None
     steps = changes.of_silver(opened["readings"], since)
     buckets = None if was_killed else delta.changed(opened["streams"], since_state)
-    waiting = left.KEYS.empty_table() if before is None or steps[0].is_whole else before.keys
-    # A rebuild because the list was lost finds its version in every table.
-    is_apart = before is None or (steps[0].is_whole and len(steps) > 1)
+    waiting = left.KEYS.empty_table() if is_lost or steps[0].is_whole else before.keys
+    # Such a rebuild finds its version in every table.
+    is_apart = is_lost or (steps[0].is_whole and len(steps) > 1)
     new_state = delta.Batch(state, now[1])
     return _Plan(query, new_state, steps, buckets, waiting, not is_new, is_apart)
 

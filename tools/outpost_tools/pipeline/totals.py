@@ -1,10 +1,10 @@
 """What is known about each boot, in sums that can be added to: the input of the small gold tables
 (summaries.py). Arrow, no Spark.
 
-One row per device, stream and boot. The rows of new readings are added to the existing ones. The
-result is that of all readings together, because nothing in a row depends on an order: counts,
-minima, maxima, and the last values by number or arrival. A reading that got its time later is added
-once more, with only its time (of_placed()).
+One row per device, stream and boot; folded.py makes one of many boots. The rows of new readings are
+added to the existing ones. The result is that of all readings together, because nothing in a row
+depends on an order: counts, minima, maxima, and the last values by number or arrival. A reading
+that got its time later is added once more, with only its time (of_placed()).
 
 Delays are kept as counts by milliseconds rounded to three significant digits, which can be added,
 unlike percentiles; the maximum is exact.
