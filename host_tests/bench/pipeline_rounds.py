@@ -237,7 +237,8 @@ class Sleepers:
                 head += f',"held":{self._turn},"boot":{boot},"bt":{time_s}'
                 data = f'[{head},"n":"battery","v":3.{self._turn % 97}}}]'.encode()
                 topic = f"outpost/{name}/data".encode()
-                self._writer.append(segments.encode_frame((time_s + 1) * 1000, topic, data))
+                delay_ms = 500 + (self._turn * 7919 + board * 104_729) % 3000
+                self._writer.append(segments.encode_frame(time_s * 1000 + delay_ms, topic, data))
             self._turn += 1
         self._writer.seal()
 

@@ -138,9 +138,9 @@ class Files:
     ) -> tuple[list[dict], list[dict]]:
         place, made, gone = self._dir / name, [], []
         for one in _holding(files, keys, again):
-            found = _read(place, [one], rows.schema)
-            kept = found.filter(pa.array(~_is_of(found, keys, again)))
-            if kept.num_rows < found.num_rows:
+            if self._has_any(place, one, keys, again):
+                found = _read(place, [one], rows.schema)
+                kept = found.filter(pa.array(~_is_of(found, keys, again)))
                 gone.append(one)
                 made += _written(place, int(one["partition"]), kept)
         left = [one for one in files if one not in gone]
@@ -153,7 +153,15 @@ class Files:
             gone += merged
         return made, gone
 
+    @staticmethod
+    def _has_any(place: Store, file: dict, keys: pa.Table, again: list[str]) -> bool:
+        """Reads no more than the keys of these boards."""
+        names = [*keys["device"].unique().to_pylist(), *again]
+        found = _read(place, [file], _KEYS, pc.field("device").isin(names))
+        return bool(_is_of(found, keys, again).any())
 
+
+_KEYS = pa.schema([closing.SCHEMA.field(name) for name in totals.KEY])
 _NO_KEYS = closing.SCHEMA.empty_table()
 
 
