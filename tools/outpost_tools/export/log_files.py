@@ -86,7 +86,8 @@ def find(place: str | Path | Store) -> Log:
 def _found(store: Store) -> Log:
     if segments.sealed_segments(store) or segments.open_segments(store):
         raise ToolError(
-            f"{store} is the folder of one collector; give the log directory above it as --log"
+            f"{store} is the folder of one collector; give the log directory above it: --log "
+            f"{segments.above(store)}"
         )
     log = Log()
     for folder in segments.collector_folders(store):
