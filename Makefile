@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build clean \
 	cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills-readers \
-	kills-run kit-cuts lint live-pictures lock lock-packages mixed mutants power-loss program-heap \
+	kills-run kills-store kit-cuts lint live-pictures lock lock-packages mixed mutants power-loss program-heap \
 	prove refusals rp2 setup size size-diff soak soak-collector test test-cpython test-long \
 	test-micropython types venv virtual-days
 
@@ -165,6 +165,10 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 kills: setup  ## collector, group and broker killed at KILLS=n random moments each (60): exact?
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
 		$(BIN)/python -m pytest -m "" -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
+
+kills-store: setup  ## collectors on a bucket killed KILLS=n times (50), PUTs under way: exact?
+	@OUTPOST_STORE_KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -m "" -s -q -n 0 \
+		host_tests/tools/collect/test_collect_store_kills.py
 
 kills-readers: setup  ## five engines read in a loop, driver killed KILLS=n times (10): rows right?
 	@OUTPOST_READER_KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -m "" -s -q -n 0 \

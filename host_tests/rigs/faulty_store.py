@@ -225,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _asked(self) -> tuple[int, dict[str, str], bytes]:
         """The server's answer. A connection that it closed while idle is opened again."""
         headers = {name: text for name, text in self.headers.items() if name.lower() not in _OWN}
-        if self.server.store.ignores_conditions:
+        if self.server.store.ignores_conditions and _CONDITIONS & {*map(str.lower, headers)}:
             headers = _without_conditions(self.command, self.path, headers)
         for is_last in (self._upstream is None, True):
             if self._upstream is None:

@@ -111,6 +111,7 @@ def test_two_collectors_with_one_name(tmp_path, mosquitto, bucket_url):
         folder.mkdir()
     one, two = (collector_of(folder, mosquitto, bucket_url) for folder in folders)
     with one, two:
+        one.wait_subscribed()
         publisher = Publisher(mosquitto.port)
         until = time.monotonic() + LIMIT_S
         sent = []
@@ -131,10 +132,10 @@ def test_two_collectors_with_one_name(tmp_path, mosquitto, bucket_url):
 def test_a_slow_service_takes_few_puts_and_keeps_the_connection(
     tmp_path, mosquitto, bucket_url, faulty_store
 ):
-    faulty_store.delay_s = 2.0
     packets = load_of(30_000)
     with collector_of(tmp_path, mosquitto, bucket_url) as collector:
         collector.wait_subscribed()
+        faulty_store.delay_s = 2.0
         publisher = Publisher(mosquitto.port)
         publisher.publish(packets)
         publisher.close()
