@@ -13,8 +13,8 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-start brokers build clean \
 	cluster-test commands demo demo-seeds format fuzz help home-assistant kills kills-readers \
-	kills-run kills-store kit-cuts lint live-pictures lock lock-packages mixed mutants power-loss program-heap \
-	prove refusals rp2 setup size size-diff soak soak-collector test test-cpython test-long \
+	kills-run kills-store kit-cuts lint live-pictures lock lock-packages mixed mutants power-loss \
+	program-heap prove refusals rp2 setup size size-diff soak soak-collector test test-cpython test-long \
 	test-micropython types venv virtual-days
 
 help:  ## this list
@@ -159,6 +159,7 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" \
 		"--devices 5000"; do \
 		$(BIN)/python host_tests/bench/collector_rate.py $$options || exit 1; done
+	@$(BIN)/python host_tests/bench/collector_rate.py --messages 600000 --put-ms 100
 	@$(BIN)/python host_tests/bench/collector_streams.py
 	@$(BIN)/python host_tests/bench/collector_loss.py
 
