@@ -73,8 +73,9 @@ def _connections(
     how = {"share": found.share, "retiring": args.retire, "is_queued": is_queued}
     link = Link(
         *found.address, found.collector, found.prefix, **security, **how, clock=_clock(log),
-        had_session=log.stored_through >= 0, in_flight=log.in_flight,
+        had_session=log.stored_through >= 0,
     )  # fmt: skip
+    link.receive_maximum = log.in_flight or link.receive_maximum
     # the broker remembers the number in a retained message
     is_asked = not args.new_log and not is_queued
     where = (found.address, found.collector, found.prefix)
