@@ -13,6 +13,7 @@ from outpost_tools.common import segments
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 from outpost_tools.store import at
+from test_collect_robust import session_is_present
 
 _ = mosquitto  # a fixture
 
@@ -25,9 +26,10 @@ def load_of(messages, devices=50):
     return [(topic_of(device), data) for device, _, data in fleet(devices, messages)]
 
 
-def test_messages_of_a_second_share_a_put(tmp_path, mosquitto, bucket_url):
+@pytest.mark.parametrize("level", ["4", "5"])
+def test_messages_of_a_second_share_a_put(tmp_path, mosquitto, bucket_url, level):
     packets = load_of(3000)
-    with collector_of(tmp_path, mosquitto, bucket_url) as collector:
+    with collector_of(tmp_path, mosquitto, bucket_url, options=["--level", level]) as collector:
         collector.wait_subscribed()
         publisher = Publisher(mosquitto.port)
         publisher.publish(packets)
@@ -100,6 +102,21 @@ def test_a_bucket_without_conditional_writes_is_refused(
         wait_until(lambda: not collector.alive)
         assert collector.status == 2
         assert "use one with conditional writes" in collector.text()
+
+
+def test_a_retired_collector_leaves_nothing_at_the_broker(tmp_path, mosquitto, bucket_url):
+    packets = load_of(2000)
+    with collector_of(tmp_path, mosquitto, bucket_url) as collector:
+        collector.wait_subscribed()
+        collector.kill()
+    publisher = Publisher(mosquitto.port)
+    publisher.publish(packets)
+    publisher.close()
+    with collector_of(tmp_path, mosquitto, bucket_url, options=["--retire"]) as retiring:
+        wait_until(lambda: not retiring.alive)
+        assert retiring.status == 0
+        assert sorted(retiring.payloads()) == sorted(data for _, data in packets)
+    assert not session_is_present(mosquitto.port, b"c1")
 
 
 def test_two_collectors_with_one_name(tmp_path, mosquitto, bucket_url):

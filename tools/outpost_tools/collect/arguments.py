@@ -124,9 +124,8 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--segment-bytes",
         type=positive(int),
-        default=16 << 20,
         metavar="N",
-        help="seal a segment at this size; default 16 MiB",
+        help="seal a segment at this size; default 16 MiB, in a bucket 4 MiB",
     )
     group.add_argument(
         "--segment-seconds",
