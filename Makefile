@@ -13,9 +13,9 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-sources bench-start \
 	brokers build clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
-	kills-readers kills-run kills-tables kit-cuts lint live-pictures lock lock-packages mixed \
-	mutants power-loss program-heap prove refusals rp2 setup size size-diff soak soak-collector test \
-	test-cpython test-long test-micropython types venv virtual-days
+	kills-readers kills-run kills-store kills-tables kit-cuts lint live-pictures lock lock-packages \
+	mixed mutants power-loss program-heap prove refusals rp2 setup size size-diff soak \
+	soak-collector test test-cpython test-long test-micropython types venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -162,12 +162,17 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" \
 		"--devices 5000"; do \
 		$(BIN)/python host_tests/bench/collector_rate.py $$options || exit 1; done
+	@$(BIN)/python host_tests/bench/collector_rate.py --messages 600000 --put-ms 100
 	@$(BIN)/python host_tests/bench/collector_streams.py
 	@$(BIN)/python host_tests/bench/collector_loss.py
 
 kills: setup  ## collector, group and broker killed at KILLS=n random moments each (60): exact?
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
 		$(BIN)/python -m pytest -m "" -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
+
+kills-store: setup  ## collectors on a bucket killed KILLS=n times (50), PUTs under way: exact?
+	@OUTPOST_STORE_KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -m "" -s -q -n 0 \
+		host_tests/tools/collect/test_collect_store_kills.py
 
 kills-readers: setup  ## five engines read in a loop, driver killed KILLS=n times (10): rows right?
 	@OUTPOST_READER_KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -m "" -s -q -n 0 \

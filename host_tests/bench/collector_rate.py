@@ -3,7 +3,10 @@
 bench-collector` runs this.
 
     .venv/bin/python host_tests/bench/collector_rate.py [--messages 150000] [--devices 1000]
-        [--share 2] [--no-confirmation]
+        [--share 2] [--no-confirmation] [--put-ms 100]
+
+With --put-ms: a second time, into a bucket of an S3 server on this machine, each PUT that many ms
+later than it answers, and the ratio of the two rates.
 
 mosquitto holds the messages for the absent collectors before the clock starts, so that no generator
 uses the CPU being measured: only mosquitto and the collector run. Messages are SenML of 120 to 350
@@ -32,9 +35,12 @@ import paths
 sys.path.extend(paths.ALL)
 
 import collector_load as load
+import object_store
 from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.log import segments
+from outpost_tools.store import at
+from outpost_tools.store.base import Store
 
 LIMIT_S = 300.0
 # The collector without its confirmations to the boards, for comparison.
@@ -46,6 +52,19 @@ from outpost_tools.cli import main
 sys.exit(main())
 """
 
+# The collector, with PUTs that take longer than those of a server on the same machine.
+_LATE = """
+import sys, time
+from outpost_tools.store import objects
+real = objects.ObjectStore.create
+def create(store, name, data):
+    time.sleep({late_s})
+    return real(store, name, data)
+objects.ObjectStore.create = create
+from outpost_tools.cli import main
+sys.exit(main())
+"""
+
 
 def main() -> int:
     args = arguments()
@@ -53,21 +72,42 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="collector-rate-") as folder,
         Broker("mosquitto", Path(folder) / "broker") as broker,
     ):
-        row = through(Path(folder), broker, fleet(args), args)
-    print(json.dumps(row) if args.json else _line(row))
-    return 0 if row["stored"] == row["sent"] else 1
+        rows = [through(Path(folder), broker, fleet(args), args)]
+        if args.put_ms is not None:
+            rows.append(_through_bucket(Path(folder), args))
+    for row in rows:
+        print(json.dumps(row) if args.json else _line(row))
+    if len(rows) > 1:
+        print(f"bucket / disk: {rows[1]['rate'] / rows[0]['rate']:.2f}")
+    return 0 if all(row["stored"] == row["sent"] for row in rows) else 1
+
+
+def _through_bucket(folder: Path, args: argparse.Namespace) -> dict:
+    """The load of a disk's run again, with a broker and a folder of its own."""
+    place = folder / "bucket"
+    place.mkdir()
+    with (
+        object_store.ObjectServer(place / "server") as server,
+        Broker("mosquitto", place / "broker") as broker,
+    ):
+        os.environ.update(server.environment)
+        return through(place, broker, fleet(args), args, f"{server.bucket()}/log")
 
 
 def through(
-    folder: Path, broker: Broker, packets: Iterable[tuple[bytes, bytes]], args: argparse.Namespace
+    folder: Path,
+    broker: Broker,
+    packets: Iterable[tuple[bytes, bytes]],
+    args: argparse.Namespace,
+    log: str | None = None,
 ) -> dict:
     """Runs the collectors on these (topic, payload), which the broker holds before they start;
-    their logs are in folder/log. args: as arguments() returns them."""
+    their logs are in `log`, or folder/log. args: as arguments() returns them."""
     names = [f"c{n + 1}" for n in range(args.share)]
     for name in names:
         _make_session(broker.port, name, _filter(args))
     count = _preload(broker.port, packets)
-    return _measure(folder, broker, names, count, args)
+    return _measure(folder, broker, names, count, args, at.at(log or folder / "log"))
 
 
 def fleet(args: argparse.Namespace) -> Iterator[tuple[bytes, bytes]]:
@@ -85,6 +125,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         "--share", type=int, default=1, help="collectors on one shared subscription"
     )
     parser.add_argument("--no-confirmation", action="store_true")
+    parser.add_argument("--put-ms", type=int, help="of a second run, into a bucket")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args(words)
 
@@ -124,15 +165,13 @@ def _preload(port: int, packets: Iterable[tuple[bytes, bytes]]) -> int:
 
 
 def _measure(
-    folder: Path, broker: Broker, names: list[str], count: int, args: argparse.Namespace
+    folder: Path, broker: Broker, names: list[str], count: int, args: argparse.Namespace, log: Store
 ) -> dict:
     idle_s = _idle_cpu_s(folder, args)
     before_s, began_s = _children_cpu_s(), _process_cpu_s(broker.pid)
-    running = [_collector(folder, name, broker.port, args) for name in names]
+    running = [_collector(folder, name, broker.port, args, log) for name in names]
     until = time.monotonic() + LIMIT_S
-    while (stored := sum(_bytes(folder / "log" / name) for name in names)) == 0 or not _is_quiet(
-        folder, names, stored
-    ):
+    while (stored := _bytes(log, names)) == 0 or not _is_quiet(log, names, stored):
         assert time.monotonic() < until, "not done in time"
     peak_kib = [_peak_kib(process.pid) for process in running]
     broker_s = _process_cpu_s(broker.pid) - began_s
@@ -140,7 +179,7 @@ def _measure(
         process.send_signal(signal.SIGTERM)
     assert [process.wait(30) for process in running] == [0] * len(running)
     cpu_s = _children_cpu_s() - before_s - idle_s * len(running)
-    times = [frame.received_ms for name in names for frame in _frames(folder / "log" / name)]
+    times = [frame.received_ms for name in names for frame in _frames(log / name)]
     seconds = (max(times) - min(times)) / 1000
     return {
         "collectors": len(names), "devices": args.devices, "sent": count, "stored": len(times),
@@ -153,8 +192,12 @@ def _measure(
     }  # fmt: skip
 
 
-def _collector(folder: Path, name: str, port: int, args: argparse.Namespace) -> subprocess.Popen:
+def _collector(
+    folder: Path, name: str, port: int, args: argparse.Namespace, log: Store
+) -> subprocess.Popen:
     program = ["-c", _SILENT] if args.no_confirmation else ["-m", "outpost_tools.cli"]
+    if not log.is_local:
+        program = ["-c", _LATE.format(late_s=args.put_ms / 1000)]
     command = [
         sys.executable,
         *program,
@@ -162,7 +205,7 @@ def _collector(folder: Path, name: str, port: int, args: argparse.Namespace) -> 
         "--broker",
         f"127.0.0.1:{port}",
         "--log",
-        str(folder / "log"),
+        str(log),
         "--id",
         name,
     ]
@@ -177,7 +220,7 @@ def _idle_cpu_s(folder: Path, args: argparse.Namespace) -> float:
     with Broker("mosquitto", folder / "idle-broker") as idle:
         port = idle.port
         (folder / "idle").mkdir()
-        process = _collector(folder / "idle", "c1", port, args)
+        process = _collector(folder / "idle", "c1", port, args, at.at(folder / "idle" / "log"))
         time.sleep(2)
         process.send_signal(signal.SIGTERM)
         process.wait(30)
@@ -185,22 +228,17 @@ def _idle_cpu_s(folder: Path, args: argparse.Namespace) -> float:
     return spent
 
 
-def _is_quiet(folder: Path, names: list[str], stored: int) -> bool:
-    time.sleep(1.0)
-    return sum(_bytes(folder / "log" / name) for name in names) == stored
+def _is_quiet(log: Store, names: list[str], stored: int) -> bool:
+    time.sleep(1.0 if log.is_local else 2.5)
+    return _bytes(log, names) == stored
 
 
-def _bytes(directory: Path) -> int:
-    total = 0
-    for path in directory.glob("segment-*"):
-        try:
-            total += path.stat().st_size
-        except FileNotFoundError:  # it was sealed meanwhile
-            return -1
-    return total
+def _bytes(log: Store, names: list[str]) -> int:
+    entries = [entry for name in names for entry in (log / name).entries()]
+    return sum(entry.size for entry in entries if entry.name.startswith("segment-"))
 
 
-def _frames(directory: Path):
+def _frames(directory: Store):
     return (
         frame
         for path in segments.sealed_segments(directory)

@@ -73,10 +73,10 @@ def test_a_folder_that_may_not_be_read_is_told_and_the_others_are_followed(tmp_p
         Writer(tmp_path / "log", name).store(f"board-{name}", ("x", "", 1))
     may_read = follow.segments.sealed_segments
 
-    def refuse(folder):
+    def refuse(folder, after=-1):
         if folder.name == "theirs":
             raise PermissionError(errno.EACCES, "Permission denied", str(folder))
-        return may_read(folder)
+        return may_read(folder, after)
 
     made = Fleet()
     follower = Follower(tmp_path / "log", made, history_bytes=MIB)

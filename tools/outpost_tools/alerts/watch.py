@@ -24,6 +24,7 @@ from outpost_tools.alerts.store import Store
 from outpost_tools.alerts.watched import Fleet, Follower
 from outpost_tools.common.message import Message
 from outpost_tools.common.notices import Folded
+from outpost_tools.store import at, base
 
 _TURN_S = 2.0
 _MINUTE_S = 60.0
@@ -45,7 +46,7 @@ class Alerts:
         store: Store,
         fleet: Fleet,
         follower: Follower,
-        log: Path,
+        log: str | Path | base.Store,
         say: Callable[[str], None],
         *,
         health: str = "",
@@ -55,7 +56,7 @@ class Alerts:
     ) -> None:
         """health: the URL of the collector's /healthz; "": not known."""
         self._settings, self._store, self._fleet, self._follower = settings, store, fleet, follower
-        self._log, self._health, self._clock, self._steady = log, health, clock, steady
+        self._log, self._health, self._clock, self._steady = at.at(log), health, clock, steady
         self._folded = Folded(say)
         told = [key for key in store.ledger.told if key.startswith("reading")]
         self._readings = Readings(settings.readings, told)
@@ -154,7 +155,7 @@ class Alerts:
 
     def _free(self) -> int | None:
         try:
-            return shutil.disk_usage(self._log).free
+            return shutil.disk_usage(self._log.uri).free if self._log.is_local else None
         except OSError:
             return None
 

@@ -1,19 +1,24 @@
-"""The collector: MQTT in, durable segments out, PUBACK and confirmation only after fsync.
+"""The collector: MQTT in, durable segments out, PUBACK and confirmation only then.
 
 arguments.py  `outpost collect`
 start.py      from the arguments to a running collector
 access.py     the broker's address and the login: from options, or from `outpost broker`
 link.py       the MQTT connection: what arrived, acknowledge, publish
-log.py        the directory: lock, segments
+batch.py      what came from the broker in one go
+log.py        what a log is, and its law; the two kinds:
+disk_log.py   on a disk: lock, segments, fsync
+store_log.py  in a bucket: one PUT, one segment
+background.py what goes on meanwhile
+upload.py     copies the sealed segments of a disk into a bucket
 state.py      the snapshot of what is durable, and what changed since
 durable.py    from message keys to "durable up to seq N" and what is durable beyond a gap; pure
 exchange.py   several collectors: what each says to the others, who confirms, why it is safe; pure
 confirm.py    when a confirmation is due; pure
 oddities.py   properties that MQTT 5 messages carry beside their payload
 rights.py     may the collector write confirmations?
-place.py      is this disk the newest for its id? the broker remembers how far it had got
+place.py      is this log the newest for its id? the broker remembers how far it had got
 shares.py     does the broker have shared subscriptions?
-loop.py       the order: take, append, fsync, PUBACK, confirm
+loop.py       the order: take, add, commit, PUBACK, confirm
 metrics.py    the counters: the line on stderr, Prometheus' text format, /healthz
 health.py     is it well? for /healthz and systemd
 clock.py      what is known of this machine's clock, and where it is said

@@ -47,20 +47,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "collect", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     _add_broker(parser.add_mutually_exclusive_group(required=True))
-    parser.add_argument(
-        "--log",
-        required=True,
-        metavar="PLACE",
-        type=at.argument,
-        help="segments go to PLACE/ID; a folder, or s3://BUCKET/FOLDER (gs, az): then no disk is "
-        "needed",
-    )
-    parser.add_argument(
-        "--upload",
-        metavar="URL",
-        type=at.argument,
-        help="copy the sealed segments of a --log on disk to URL/ID",
-    )
+    _add_log(parser)
     parser.add_argument(
         "--id",
         help="MQTT client identifier; keep it, because the broker's queue belongs to it; default "
@@ -86,6 +73,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     _add_limits(parser.add_argument_group("when to act"))
     _add_group(parser.add_argument_group("several collectors"))
     _add_security(parser.add_argument_group("security"))
+
+
+def _add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--log",
+        required=True,
+        metavar="PLACE",
+        type=at.argument,
+        help="segments go to PLACE/ID; a folder, or s3://BUCKET/FOLDER (gs, az), without a disk",
+    )
+    parser.add_argument(
+        "--upload",
+        metavar="URL",
+        type=at.argument,
+        help="copy the sealed segments of a --log on disk to URL/ID",
+    )
 
 
 def _add_protocol(parser: argparse.ArgumentParser) -> None:
@@ -121,9 +124,8 @@ def _add_limits(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--segment-bytes",
         type=positive(int),
-        default=16 << 20,
         metavar="N",
-        help="seal a segment at this size; default 16 MiB",
+        help="seal a segment at this size; default 16 MiB, in a bucket 4 MiB",
     )
     group.add_argument(
         "--segment-seconds",

@@ -26,6 +26,7 @@ from outpost_tools.collect.state import Saved
 from outpost_tools.collect.upload import Upload
 from outpost_tools.log import segments
 
+SEGMENT_BYTES = 16 << 20
 SEGMENT_S = 5.0  # the age at which a segment is sealed for readers
 
 
@@ -98,7 +99,7 @@ class DiskLog(Log):
         root: Path,
         collector: str,
         *,
-        segment_bytes: int,
+        segment_bytes: int = SEGMENT_BYTES,
         segment_seconds: float = SEGMENT_S,
         keep_news: bool = False,
         upload: Upload | None = None,

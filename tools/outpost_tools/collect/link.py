@@ -35,6 +35,7 @@ _NAMES_REMEMBERED = 100_000
 class Link(Connection):
     """Connects by itself, with backoff, whenever take() finds no connection."""
 
+    receive_maximum = BATCH.messages
     limit_hints: ClassVar[dict[str, str]] = {
         "retain": "For confirmations: start the collector with `--confirmation queued`, and give "
         'the boards the setting confirmation = "queued"',
@@ -50,18 +51,16 @@ class Link(Connection):
         had_session: bool = False,
         version: int = mqtt.MQTTv311,
         clock: CollectorClock | None = None,
-        in_flight: int = 0,
     ) -> None:  # fmt: skip
-        """clock: None: trusted. in_flight: as the log's, see log.py. share: the group of a shared
-        subscription. retiring: unsubscribe, and take what the broker still holds. is_queued:
-        publish with QoS 1, not retained. version: with MQTTv5, the broker rather than the kernel
-        keeps what we do not take (receive maximum), and messages show their properties.
+        """clock: None: trusted. share: the group of a shared subscription. retiring:
+        unsubscribe, and take what the broker still holds. is_queued: publish with QoS 1, not
+        retained. version: with MQTTv5, the broker rather than the kernel keeps what we do not take
+        (receive maximum), and messages show their properties.
         """
         super().__init__(
             (host, port), client_id, BATCH, credentials=credentials, tls=tls,
             had_session=had_session and not retiring, version=version,
         )  # fmt: skip
-        self.receive_maximum = in_flight or BATCH.messages
         self.level_hint = "leave --level 5 out" if version == mqtt.MQTTv5 else "try --level 5"
         self.oddities = Oddities(prefix, client_id)
         self._client.on_properties = self.oddities.add

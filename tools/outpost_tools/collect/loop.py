@@ -423,6 +423,7 @@ class Collector:
         metrics, durable = self._metrics, self._log.durable
         metrics.connected.set(self._link.connected)
         metrics.socket_bytes.set(self._link.unread_bytes)
+        metrics.unstored.set(self._log.held_messages)
         metrics.unsealed_bytes.set(self._log.unsealed_bytes)
         metrics.waiting_uploads.set(self._log.waiting_uploads)
         self._health.remark("upload", self._log.upload_trouble)

@@ -48,12 +48,10 @@ class Metrics:
         self.unstored = gauge("backlog_messages", "Taken from the broker, not yet durable")
         self.socket_bytes = gauge("backlog_socket_bytes", "Waiting in the socket, unread")
         self.unsealed_bytes = gauge("unsealed_bytes", "Durable, not yet visible to readers")
-        text = "Sealed segments that are not yet where --upload says"
-        self.waiting_uploads = gauge("waiting_uploads", text)
+        self.waiting_uploads = gauge("waiting_uploads", "Sealed segments that --upload must copy")
         self.unconfirmed = gauge("unconfirmed_messages", "In our log, not yet confirmed")
         self.streams = gauge("streams", "Streams known")
-        text = "Connections that another client with our id ended, as the broker said"
-        self.takeovers = gauge("takeovers", text)
+        self.takeovers = gauge("takeovers", "Connections that another client with our id ended")
         text = "Sessions that the broker had and has lost, with their queues"
         self.lost_sessions = gauge("lost_sessions", text)
         text = "Messages of MQTT 5 with an expiry: the broker deletes them if they wait too long"

@@ -1,10 +1,10 @@
-"""Is this disk the newest one of its id? Segment numbers must not be used twice: the pipeline would
+"""Is this log the newest one of its id? Segment numbers must not be used twice: the pipeline would
 skip the second ones.
 
 A disk cannot know that it is an old copy, so the broker remembers: a retained message holds the
-highest number whose segment has stored messages. It is published after their fsync and before their
-PUBACK, and again at each connection (loop.py). At the start the collector asks for it before it
-takes anything, on a separate connection with a clean session: on the collector's own session the
+highest number whose segment has stored messages. It is published when they are durable, before
+their PUBACK, and again at each connection (loop.py). At the start the collector asks for it before
+it takes anything, on a separate connection with a clean session: on the collector's own session the
 answer would come after the whole backlog. A log that ends below this number is refused.
 
 What remains: a broker that lost its retained messages (or never had this one) remembers nothing.

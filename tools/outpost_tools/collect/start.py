@@ -8,10 +8,9 @@ import sys
 
 from paho.mqtt.client import MQTTv5, MQTTv311
 
-from outpost_tools.collect import access, store_log
+from outpost_tools.collect import access, disk_log, store_log
 from outpost_tools.collect.access import Access
 from outpost_tools.collect.clock import AGREE_S, FAR_S, CollectorClock, newest_arrival_s
-from outpost_tools.collect.disk_log import SEGMENT_S, DiskLog
 from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.health import Health
 from outpost_tools.collect.link import Link
@@ -21,7 +20,6 @@ from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question
 from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
-from outpost_tools.collect.store_log import StoreLog
 from outpost_tools.collect.upload import Upload
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.machine_clock import MachineClock
@@ -73,8 +71,9 @@ def _connections(
     how = {"share": found.share, "retiring": args.retire, "is_queued": is_queued}
     link = Link(
         *found.address, found.collector, found.prefix, **security, **how, clock=_clock(log),
-        had_session=log.stored_through >= 0, in_flight=log.in_flight,
+        had_session=log.stored_through >= 0,
     )  # fmt: skip
+    link.receive_maximum = log.in_flight or link.receive_maximum
     # the broker remembers the number in a retained message
     is_asked = not args.new_log and not is_queued
     where = (found.address, found.collector, found.prefix)
@@ -107,14 +106,17 @@ def _log(args: argparse.Namespace, found: Access) -> Log:
 
 def _kind_of_log(args: argparse.Namespace, found: Access) -> Log:
     """Raises OSError, ValueError, ToolError."""
-    name, seconds = found.collector, args.segment_seconds
-    size = {"segment_bytes": args.segment_bytes, "keep_news": found.share is not None}
-    if isinstance(args.log, LocalStore):
-        upload = Upload(args.log / name, args.upload / name) if args.upload else None
-        return DiskLog(
-            args.log.path, name, **size, segment_seconds=seconds or SEGMENT_S, upload=upload
-        )
-    return StoreLog(args.log, name, **size, segment_seconds=seconds or store_log.SEGMENT_S)
+    name, keeps_news = found.collector, found.share is not None
+    is_local = isinstance(args.log, LocalStore)
+    kind = disk_log if is_local else store_log
+    size = {
+        "segment_bytes": args.segment_bytes or kind.SEGMENT_BYTES,
+        "segment_seconds": args.segment_seconds or kind.SEGMENT_S,
+    }
+    if not is_local:
+        return store_log.StoreLog(args.log, name, keep_news=keeps_news, **size)
+    upload = Upload(args.log / name, args.upload / name) if args.upload else None
+    return disk_log.DiskLog(args.log.path, name, keep_news=keeps_news, upload=upload, **size)
 
 
 def _exchange(found: Access, log: Log, link: Link) -> Exchange | None:

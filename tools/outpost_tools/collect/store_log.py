@@ -28,6 +28,7 @@ from outpost_tools.log import segments
 from outpost_tools.store import probe
 from outpost_tools.store.base import Store
 
+SEGMENT_BYTES = 4 << 20  # a slow line must carry it within the client's timeout, 30 s
 SEGMENT_S = 1.0
 _MESSAGES = 16_000  # of a segment: two of these have enough packet identifiers
 _POLL_S = 0.01
@@ -53,7 +54,7 @@ class StoreLog(Log):
         root: Store,
         collector: str,
         *,
-        segment_bytes: int,
+        segment_bytes: int = SEGMENT_BYTES,
         segment_seconds: float = SEGMENT_S,
         keep_news: bool = False,
     ) -> None:

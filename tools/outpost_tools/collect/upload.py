@@ -89,7 +89,15 @@ class Upload:
     def _leave_out_known(self) -> None:
         """Raises ToolError, OSError."""
         probe.check(self._target)
-        known = set(map(segments.segment_number, segments.sealed_segments(self._target)))
+        sizes = {one.name: one.size for one in segments.sealed_segments(self._target)}
+        common = [one for one in segments.sealed_segments(self._source) if one.name in sizes]
+        for one in common:
+            if one.size != sizes[one.name]:
+                raise self._other(one.name)
+        for one in common[-1:]:
+            if self._target.get(one.name) != one.read_bytes():
+                raise self._other(one.name)
+        known = set(map(segments.segment_number, common))
         self._left = deque(number for number in self._left if number not in known)
 
     def _copy_next(self) -> None:
@@ -102,8 +110,11 @@ class Upload:
         except FileNotFoundError:  # deleted once it was read
             data = None
         if data is not None and not self._target.create(name, data):
-            raise ToolError(f"{self._target}/{name} has other contents: is it another log's?")
+            raise self._other(name)
         self._left.popleft()
+
+    def _other(self, name: str) -> ToolError:
+        return ToolError(f"{self._target}/{name} has other contents: is it another log's?")
 
     def _wait_for_more(self) -> None:
         with self._changed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,21 +18,25 @@ from outpost_tools.log.segments import Segment
 from outpost_tools.store import at
 from outpost_tools.store.base import Store, StoreError
 
+_READERS = 16
 _PORTION_BYTES = 8 << 20  # bounds the rows in memory; a larger segment is a portion of its own
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """The first `size` bytes of a segment."""
+    """The first `size` bytes of a segment. data: these, if they have been read."""
 
     collector: str
     number: int
     segment: Segment
     size: int
     is_open: bool = False
+    data: bytes | None = None
 
     def read(self) -> bytes:
         """Raises ToolError when it was deleted, or we may not read it."""
+        if self.data is not None:
+            return self.data
         try:
             return self.segment.read_bytes()[: self.size]
         except FileNotFoundError:
@@ -74,6 +79,16 @@ class Log:
             yield held
 
 
+def fetched(files: list[SegmentFile]) -> list[SegmentFile]:
+    """The same files. Those in a bucket are read, several at a time: each waits for its answer.
+    Raises ToolError."""
+    if not files or files[0].segment.folder.is_local:
+        return files
+    with ThreadPoolExecutor(_READERS) as pool:
+        read = pool.map(SegmentFile.read, files)
+        return [replace(file, data=data) for file, data in zip(files, read, strict=True)]
+
+
 def find(place: str | Path | Store) -> Log:
     """Raises ToolError when this is not a log."""
     store = at.at(place)
@@ -86,7 +101,8 @@ def find(place: str | Path | Store) -> Log:
 def _found(store: Store) -> Log:
     if segments.sealed_segments(store) or segments.open_segments(store):
         raise ToolError(
-            f"{store} is the folder of one collector; give the log directory above it as --log"
+            f"{store} is the folder of one collector; give the log directory above it: --log "
+            f"{segments.above(store)}"
         )
     log = Log()
     for folder in segments.collector_folders(store):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outpost_tools.export.copies import Copies
-from outpost_tools.export.log_files import Log, SegmentFile
+from outpost_tools.export.log_files import Log, SegmentFile, fetched
 from outpost_tools.export.selection import Selection
 from outpost_tools.export.sinks import Sink
 from outpost_tools.log import segments
@@ -124,6 +124,7 @@ class _Export:
         return readings, rows.filter(pc.is_valid(rows["reason"])).select(schemas.QUARANTINE)
 
     def _batches(self, portion: list[SegmentFile]) -> Iterator[pa.RecordBatch]:
+        portion = fetched(portion)
         small = [file for file in portion if file.size < _SMALL_BYTES]
         yield from exact.arrow_batches(chain.from_iterable(map(self._small, small)))
         for file in portion:

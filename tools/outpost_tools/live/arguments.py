@@ -13,6 +13,7 @@ from outpost_tools.common.command_line import (
     page_password,
     positive,
 )
+from outpost_tools.store import at
 
 SUMMARY = "show the newest values of all boards on a live page, without Spark"
 _DESCRIPTION = """\
@@ -43,10 +44,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--log",
-        type=Path,
+        type=at.argument,
         required=True,
-        metavar="DIR",
-        help="the --log folder of `outpost collect`",
+        metavar="PLACE",
+        help="the --log of `outpost collect`: a folder, or s3://BUCKET/FOLDER (gs, az)",
     )
     parser.add_argument(
         "--history-mib",
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
     def say(url: str) -> None:
         _say(f"live page: {url} (Ctrl-C ends it)")
-        if not args.log.exists():
+        if args.log.is_local and not Path(args.log.uri).exists():
             command = f"outpost collect --log {shlex.quote(str(args.log))}"
             _say(f"--log {args.log} does not exist yet: start `{command}`, or")
             _say("correct the folder; the page shows what arrives there")

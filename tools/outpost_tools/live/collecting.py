@@ -6,20 +6,28 @@ moment would mistake our lock for that of another collector.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+
+from outpost_tools.store.base import Store
+from outpost_tools.store.local import LocalStore
 
 _LOCKS = Path("/proc/locks")
 
 
-def writes(folders: list[Path]) -> bool | None:
-    """None if it cannot be known here, because /proc/locks is missing."""
+def writes(folders: Sequence[Store]) -> bool | None:
+    """None if it cannot be known here, because the log is in a bucket, or /proc/locks is
+    missing."""
+    local = [folder for folder in folders if isinstance(folder, LocalStore)]
+    if len(local) < len(folders):
+        return None
     try:
         listed = _LOCKS.read_text(encoding="ascii").split()
     except (OSError, UnicodeDecodeError):
         return None
     inodes = {word.rpartition(":")[2] for word in listed if word.count(":") == 2}
-    for folder in folders:
+    for folder in local:
         with contextlib.suppress(OSError):
-            if str((folder / ".lock").stat().st_ino) in inodes:
+            if str((folder.path / ".lock").stat().st_ino) in inodes:
                 return True
     return False

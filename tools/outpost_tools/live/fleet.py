@@ -16,6 +16,7 @@ from outpost_tools.common.message import Message
 from outpost_tools.common.words import natural
 from outpost_tools.live.board import Board, Sensor
 from outpost_tools.log.segment_frames import Frame
+from outpost_tools.store.base import Store
 
 MOST_BOARDS, MOST_SENSORS = 2000, 20_000
 _PORTION = 100
@@ -54,7 +55,7 @@ class Fleet:
         self._board_numbers = itertools.count()
         self._looked_at = float("-inf")
         self._told: tuple = ()
-        self.log: Path | None = None
+        self.log: Store | None = None
         self.home: Path | None = None  # log, home: folders for the commands that the page suggests
         self._forgotten: dict[str, int] = {}  # by board: until which arrival it is left out
         # since when boards can be heard here; the newest arrival before that

@@ -2,8 +2,8 @@
 segment first.
 
 A new segment is found by its number, not by listing the folder, because the log of a year has half
-a million files. At any moment, segments may be sealed, cut after a kill, or deleted, and their
-numbers may restart. The follower only reads, and holds no file open.
+a million files. At any moment, segments may be sealed, cut after a kill, or deleted, and on a disk
+their numbers may restart. The follower only reads, and holds no file open.
 """
 
 from __future__ import annotations
@@ -21,20 +21,30 @@ from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.history import LONGEST_S
 from outpost_tools.log import segments
 from outpost_tools.log.segment_frames import following, is_end
+from outpost_tools.log.segments import Segment
+from outpost_tools.store import at
+from outpost_tools.store.base import Store, StoreError
+from outpost_tools.store.local import LocalStore
 
 POLL_S = 0.1
 _LIST_S = 5.0  # between two listings of the folders
+_LOOK_S = 1.0  # between two looks for the next segment in a bucket
 _STEP_S = 0.05  # how long to read history before checking for new frames
 _FRAMES_A_STEP = 200
 _READ_BYTES = 4 << 20
 
 
 class Tail:
-    """The newest segments of one collector. read() passes on the frames since the last call."""
+    """The newest segments of one collector. read() passes on the frames since the last call.
+    lists_after: later listings of the folder need only segments with higher numbers."""
 
-    def __init__(self, folder: Path, number: int) -> None:
-        self.folder, self.number = folder, number
-        self._at = len(segments.MAGIC)
+    lists_after = -1
+
+    def __init__(self, number: int) -> None:
+        self.move_to(number)
+
+    def move_to(self, number: int) -> None:
+        self.number, self._at = number, len(segments.MAGIC)
 
     def read(self, fleet: Fleet) -> bool:
         """Adds the new frames to the fleet. Returns False if there were none."""
@@ -47,12 +57,20 @@ class Tail:
             if ends:
                 self.move_to(self.number + 1)
 
-    def move_to(self, number: int) -> None:
-        self.number, self._at = number, len(segments.MAGIC)
-
     def _more(self, fleet: Fleet) -> tuple[bool, bool]:
         """(whether there were frames, whether the segment is at its end)"""
-        path = self.folder / f"segment-{self.number:012d}.open"
+        raise NotImplementedError
+
+
+class DiskTail(Tail):
+    """Also of the open segment, as it grows."""
+
+    def __init__(self, folder: LocalStore, number: int) -> None:
+        super().__init__(number)
+        self._folder = folder
+
+    def _more(self, fleet: Fleet) -> tuple[bool, bool]:
+        path = self._folder.path / f"segment-{self.number:012d}.open"
         data = _bytes_of(path, self._at)
         is_sealed = data is None
         if data is None:
@@ -71,7 +89,7 @@ class Tail:
 
     def _finish(self, path: Path, fleet: Fleet) -> None:
         """Reads the frames of a sealed segment that follow damage; most segments have none."""
-        data = _bytes_of(path, 0, whole=True)
+        data = _whole(path)
         if data is None:
             return
         contents = segments.Contents(data)
@@ -81,12 +99,50 @@ class Tail:
             fleet.take(rest)
 
 
-def _bytes_of(path: Path, offset: int, *, whole: bool = False) -> bytes | None:
-    """The file's bytes from `offset` on; None if there is no such file. Raises OSError."""
+class StoreTail(Tail):
+    """In a bucket: whole segments. Each look is a request, so there is one a second."""
+
+    def __init__(self, folder: Store, number: int) -> None:
+        super().__init__(number)
+        self._folder = folder
+        self._look_at = 0.0
+
+    @property
+    def lists_after(self) -> int:
+        return self.number - 1
+
+    def _more(self, fleet: Fleet) -> tuple[bool, bool]:
+        if time.monotonic() < self._look_at:
+            return False, False
+        data = _whole(segments.Segment(self._folder, segments.sealed_name(self.number)))
+        if data is None:
+            self._look_at = time.monotonic() + _LOOK_S
+            return False, False
+        contents = segments.Contents(data)
+        found = [*contents.frames()]
+        fleet.take(found)
+        fleet.damaged(len(contents.damage))
+        return bool(found), True
+
+
+def _tail(folder: Store, number: int) -> Tail:
+    return (DiskTail if isinstance(folder, LocalStore) else StoreTail)(folder, number)
+
+
+def _bytes_of(path: Path, offset: int) -> bytes | None:
+    """Some of the file's bytes from `offset` on; None if there is no such file. Raises OSError."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
-            return file.read() if whole else file.read(_READ_BYTES)
+            return file.read(_READ_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def _whole(segment: Path | Segment) -> bytes | None:
+    """None if there is no such segment. Raises OSError."""
+    try:
+        return segment.read_bytes()
     except FileNotFoundError:
         return None
 
@@ -96,7 +152,7 @@ class Backlog:
     """The sealed segments that were there at the start, the newest first. About `limit` bytes of
     them are read. is_complete: none is missing, and all were read."""
 
-    paths: list[Path]
+    segments: list[Segment]
     limit: int
     is_complete: bool
 
@@ -105,9 +161,9 @@ class Backlog:
         at frames older than LONGEST_S."""
         done = 0
         oldest_ms = fleet.clock() - LONGEST_S * 1000
-        for index, path in enumerate(self.paths):
+        for index, segment in enumerate(self.segments):
             try:
-                data = _bytes_of(path, 0, whole=True)
+                data = _whole(segment)
             except OSError:  # the disk is damaged there: continue with the others
                 data = None
             if data is None:
@@ -116,10 +172,10 @@ class Backlog:
             newest_ms = 0
             for received_ms in self._read(data, fleet):
                 newest_ms = received_ms
-                yield max(index / len(self.paths), done / self.limit)
+                yield max(index / len(self.segments), done / self.limit)
             done += len(data)
             if done >= self.limit or 0 < newest_ms < oldest_ms:
-                self.is_complete = self.is_complete and index == len(self.paths) - 1
+                self.is_complete = self.is_complete and index == len(self.segments) - 1
                 return
 
     @staticmethod
@@ -145,12 +201,12 @@ class Follower:
     """
 
     def __init__(
-        self, log: Path, fleet: Fleet, *, history_bytes: int, jobs: Path | None = None
+        self, log: str | Path | Store, fleet: Fleet, *, history_bytes: int, jobs: Path | None = None
     ) -> None:
         """jobs: the folder of the jobs' logs (common/job_notes.py); None: there are no jobs."""
-        self._log, self._fleet, self._history_bytes = log, fleet, history_bytes
+        self._log, self._fleet, self._history_bytes = at.at(log), fleet, history_bytes
         self._jobs = jobs
-        self._tails: dict[Path, Tail] = {}
+        self._tails: dict[Store, Tail] = {}
         self._history: Iterator[float] | None = None
         self._backlog: Backlog | None = None
         self._listed_at = float("-inf")
@@ -163,12 +219,12 @@ class Follower:
     def start(self) -> None:
         """The log need not exist yet. Raises ToolError if it is not a folder, or is the folder of a
         single collector."""
-        if self._log.exists() and not self._log.is_dir():
+        if isinstance(self._log, LocalStore) and self._log.path.is_file():
             raise ToolError(f"--log {self._log}: not a directory")
         if segments.sealed_segments(self._log) or segments.open_segments(self._log):
             raise ToolError(
                 f"--log {self._log} is the folder of one collector; give the one above it: "
-                f"{self._log.resolve().parent}"
+                f"{segments.above(self._log)}"
             )
         self._thread.start()
 
@@ -182,7 +238,7 @@ class Follower:
             try:
                 self.turn()
             except OSError as error:  # the disk, or permissions: the page reports it and continues
-                self.reason = f"cannot read {error.filename or self._log}: {error.strerror}"
+                self.reason = _why(self._log, error)
                 self._stopping.wait(1.0)
             except Exception as error:  # a bug of ours: a page that is stuck must not report "ok"
                 self.reason = f"cannot go on: {type(error).__name__}: {error}"
@@ -216,17 +272,17 @@ class Follower:
     def _list(self) -> None:
         """Finds new collectors, and segments after a gap in the numbers."""
         is_first = self._listed_at == float("-inf")
-        folders = self._folders()
+        folders = segments.collector_folders(self._log)
         self._listed_at, self._closed = time.monotonic(), ""
-        older: list[Path] = []
+        older: list[Segment] = []
         is_whole = True
         for folder, known, numbers in self._numbers(folders):
             is_whole = is_whole and len(numbers) == max(numbers, default=-1) + 1
             tail = self._tails.get(folder)
             if tail is None:
-                tail = self._tails[folder] = Tail(folder, max(numbers, default=0))
+                tail = self._tails[folder] = _tail(folder, max(numbers, default=0))
                 if is_first:
-                    older += [_sealed(folder, number) for number in known - {tail.number}]
+                    older += [_sealed(folder, one) for one in known - {tail.number}]
                 elif numbers:
                     tail.move_to(min(numbers))
             elif numbers:
@@ -239,26 +295,24 @@ class Follower:
         if is_first:
             self._begin_history(older, is_whole and not self._closed)
 
-    def _numbers(self, folders: list[Path]) -> Iterator[tuple[Path, set[int], set[int]]]:
+    def _numbers(self, folders: list[Store]) -> Iterator[tuple[Store, set[int], set[int]]]:
         """(folder, numbers of its sealed segments, numbers of all its segments), for each folder
         that may be read."""
         number = segments.segment_number
         for folder in folders:
+            after = self._tails[folder].lists_after if folder in self._tails else -1
             try:
-                sealed = {number(path) for path in segments.sealed_segments(folder)}
+                sealed = {number(path) for path in segments.sealed_segments(folder, after)}
                 opened = {number(path) for path in segments.open_segments(folder)}
             except PermissionError as error:
                 self._closed = f"cannot read {folder}: {error.strerror}"
             else:
                 yield folder, sealed, sealed | opened
 
-    def _begin_history(self, older: list[Path], is_whole: bool) -> None:
-        newest_first = sorted(older, key=lambda path: -segments.segment_number(path))
+    def _begin_history(self, older: list[Segment], is_whole: bool) -> None:
+        newest_first = sorted(older, key=lambda one: -segments.segment_number(one))
         self._backlog = Backlog(newest_first, self._history_bytes, is_whole)
         self._history = self._backlog.steps(self._fleet)
-
-    def _folders(self) -> list[Path]:
-        return segments.collector_folders(self._log) if self._log.is_dir() else []
 
 
 def _catch_up(tail: Tail, numbers: set[int]) -> None:
@@ -269,5 +323,11 @@ def _catch_up(tail: Tail, numbers: set[int]) -> None:
     tail.move_to(min(later or numbers))
 
 
-def _sealed(folder: Path, number: int) -> Path:
-    return folder / f"segment-{number:012d}.seg"
+def _sealed(folder: Store, number: int) -> Segment:
+    return Segment(folder, segments.sealed_name(number))
+
+
+def _why(place: object, error: OSError) -> str:
+    if isinstance(error, StoreError):
+        return f"cannot read {error}"
+    return f"cannot read {error.filename or place}: {error.strerror}"

@@ -17,6 +17,7 @@ from outpost_tools.common.words import count, escape, natural
 from outpost_tools.live import charts, words
 from outpost_tools.live.board import Board, Sensor
 from outpost_tools.live.fleet import Fleet
+from outpost_tools.store.base import Store
 
 _NAMES_SHOWN = 6
 
@@ -123,12 +124,16 @@ def _path(folder: Path) -> str:
     return shlex.quote(str(folder.absolute()))
 
 
+def _place(log: Store) -> str:
+    return _path(Path(log.uri)) if log.is_local else shlex.quote(log.uri)
+
+
 def forgetting(fleet: Fleet, board: Board) -> str:
     """For a silent board: the command line that takes it off the page, folded away."""
     is_gone = any(one.key in ("silent", "waiting") for one in board.findings)
     if not is_gone or fleet.log is None:
         return ""
-    line = f"outpost live --log {_path(fleet.log)} --forget {shlex.quote(board.name)}"
+    line = f"outpost live --log {_place(fleet.log)} --forget {shlex.quote(board.name)}"
     return (
         '<details class="forget"><summary>Forget this board</summary><p>It is taken off the page '
         "until it sends again; the log keeps all of it:</p>"

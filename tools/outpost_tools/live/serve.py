@@ -17,6 +17,7 @@ from outpost_tools.live.app import Login, application
 from outpost_tools.live.events import MOST_BROWSERS, Changes
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
+from outpost_tools.store.base import Store
 
 _MOST_CONNECTIONS = 2 * MOST_BROWSERS  # so that event streams leave room for pages
 
@@ -51,7 +52,7 @@ class _Server(http_server.Server):
 
 
 def serve(
-    log: Path,
+    log: Store,
     address: Address,
     login: Login | None,
     *,

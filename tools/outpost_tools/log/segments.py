@@ -56,6 +56,7 @@ __all__ = [
     "Recovered",
     "Segment",
     "SegmentWriter",
+    "above",
     "collector_folders",
     "contents",
     "decoded",
@@ -136,6 +137,11 @@ def collector_folders(log):
         store = at.at(log)
         found = [(name, store / name) for name in store.folders()]
     return [one for name, one in found if not name.startswith(".") and name != "lost+found"]
+
+
+def above(folder: Store) -> str:
+    """The log that this collector's folder is in, as a user would write it."""
+    return folder.uri.rpartition("/")[0] or "."
 
 
 @overload
