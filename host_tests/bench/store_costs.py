@@ -11,10 +11,10 @@ those columns say "not measured".
 
 Prices are arguments. The defaults are those of S3 Standard, us-east-1, in US dollars: 0.005 for
 1,000 PUT, POST or LIST, 0.0004 for 1,000 GET or HEAD, nothing for DELETE, 0.023 for a GB and month
-(https://aws.amazon.com/s3/pricing/; the figures of requests as printed by
-https://c3x.dev/blog/s3-request-fees-explained, that of storage by https://deepeshsoni.com/archives/256,
-all seen on 2026-11-27: the page of the service itself fills its prices in by script). Traffic
-within the region costs nothing; out of it, it does, and is left out.
+(https://aws.amazon.com/s3/pricing/ fills its prices in by script; those of requests are as printed
+by https://c3x.dev/blog/s3-request-fees-explained, that of storage as printed by
+https://deepeshsoni.com/archives/256, both seen on 2026-11-27). Traffic within the region costs
+nothing; out of it, it does, and is left out.
 """
 
 from __future__ import annotations
