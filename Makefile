@@ -11,11 +11,12 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
-	bench-live bench-pipeline bench-report bench-rounds bench-series bench-sources bench-start \
-	brokers build clean cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
-	kills-readers kills-run kills-store kills-tables kit-cuts lint live-pictures lock lock-packages \
-	mixed mutants power-loss program-heap prove refusals rp2 setup size size-diff soak \
-	soak-collector test test-cpython test-long test-micropython types venv virtual-days
+	bench-live bench-pipeline bench-report bench-rounds bench-series bench-silver bench-sources \
+	bench-start bench-store brokers build clean cluster-test commands demo demo-seeds format fuzz \
+	help home-assistant kills kills-readers kills-run kills-store kills-tables kit-cuts lint \
+	live-pictures lock lock-packages mixed mutants power-loss program-heap prove refusals rp2 setup \
+	size size-diff soak soak-collector test test-cpython test-long test-micropython types venv \
+	virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -153,6 +154,13 @@ bench-live: setup  ## the live page under load: CPU, memory, MQTT to screen; BOA
 
 bench-growth: setup  ## silver beside Spark on JSON lines and pandas, as rows grow; ROWS="n n"
 	@$(BIN)/python host_tests/bench/pipeline_growth.py $(if $(ROWS),--rows $(ROWS))
+
+bench-silver: setup  ## 2 M rows to silver: both engines beside PySpark, DuckDB, polars; ROWS=n
+	@$(BIN)/python host_tests/bench/silver_ways.py $(if $(ROWS),--rows $(ROWS))
+
+bench-store: setup  ## what a bucket costs in a month, with the requests of a round
+	@$(BIN)/python host_tests/bench/silver_ways.py --requests
+	@$(BIN)/python host_tests/bench/store_costs.py
 
 bench-rounds: setup  ## CPU of 5,000 new readings beside what is there; ROWS="n n" DAYS="n n"
 	@$(BIN)/python host_tests/bench/pipeline_rounds.py $(if $(ROWS),--rows $(ROWS)) \

@@ -88,7 +88,13 @@ def found(files: list[Path]) -> Content:
 def _batches(files: list[Path]) -> Iterator[pa.RecordBatch]:
     if files:
         data = pyarrow.dataset.dataset([str(path) for path in files], format="parquet")
-        yield from data.to_batches(columns=COLUMNS, batch_size=1 << 18)
+        for batch in data.to_batches(columns=COLUMNS, batch_size=1 << 18):
+            yield batch.cast(pa.schema(map(_short, batch.schema)))
+
+
+def _short(field: pa.Field) -> pa.Field:
+    """Texts as Arrow has them by default; polars writes others."""
+    return field.with_type(pa.string()) if pa.types.is_large_string(field.type) else field
 
 
 def _devices(batch: pa.RecordBatch) -> np.ndarray:

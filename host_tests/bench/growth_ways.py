@@ -15,7 +15,8 @@ message once by (device, stream, seq), a row per reading, Parquet by day.
   any age; its keys are in RocksDB, which is what Spark's manual advises for millions of keys.
 - pandas: one script, all in memory.
 
-Both Spark ways get twice the heap of Outpost's session.
+delta_ways.py has more, which silver_ways.py measures. Both Spark ways get twice the heap of
+Outpost's session.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
+import delta_ways  # noqa: E402
 import process_tree  # noqa: E402
 
 _FILES_PER_BATCH = 8  # about 128 MiB: Outpost's own bound
@@ -188,15 +190,20 @@ def pandas(source: Path, target: Path, phases: Phases) -> None:
 
 
 WAYS = {"outpost": outpost, "json-batch": json_batch, "json-stream": json_stream, "pandas": pandas}
+ALL = WAYS | delta_ways.WAYS
 
 
 def result_files(way: str, target: Path) -> list[Path]:
     """Returns the Parquet files that count after the way's end."""
-    if way == "outpost":
+    if way.startswith("outpost"):
         from outpost_tools.pipeline import delta
 
         silver = delta.open_table(target / "readings")
         return [target / "readings" / delta.name_of(one) for one in delta.files_of(silver)]
+    if way in delta_ways.WAYS:
+        import deltalake
+
+        return sorted(map(Path, deltalake.DeltaTable(target / "silver").file_uris()))
     return sorted(path for path in (target / "silver").rglob("*.parquet") if path.stat().st_size)
 
 
@@ -205,7 +212,7 @@ def main() -> None:
     os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"] = sys.executable, "127.0.0.1"
     os.environ.pop("SPARK_HOME", None)
     phases = Phases()
-    WAYS[way](source, target, phases)
+    ALL[way](source, target, phases)
     print(json.dumps(phases.seconds))
 
 

@@ -79,14 +79,21 @@ def write_log(
     duplicates: float = 0.0,
     json_lines: Path | None = None,
     commit_each: int = 1000,
+    last: int = 0,
 ) -> int:
     """Write a collector's sealed segments, and on request the same messages as JSON lines. Returns
     the number of distinct rows. commit_each: messages per commit; a full segment is sealed then.
+    last: that many messages at the end begin a new file.
     """
     writer, rows = segments.SegmentWriter(directory / "collector-1", max_bytes=segment_bytes), 0
     lines = _Lines(json_lines, segment_bytes) if json_lines else None
     sent = traffic(messages, devices=devices, seed=seed, duplicates=duplicates)
     for count, (received_ms, device, seq, again) in enumerate(sent):
+        if last and count == messages - last:
+            writer.commit()
+            writer.seal()
+            if lines:
+                lines.close()
         name, data = message(device, seq)
         topic = f"outpost/{name}/data"
         writer.append(segments.encode_frame(received_ms, topic.encode(), data))
@@ -124,3 +131,4 @@ class _Lines:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+            self._file = None
