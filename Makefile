@@ -30,7 +30,7 @@ venv:
 
 # nats comes with the tests' packages
 DEMO_NEEDS := $(if $(or $(findstring nats,$(BROKER)),$(STORE)),setup,venv)
-demo: $(DEMO_NEEDS)  ## boards to tables, with disasters; SEED=n LEVEL=5 BROKER=amqtt|nats|nats3 STORE=s3
+demo: $(DEMO_NEEDS)  ## boards to tables, disasters; SEED=n LEVEL=5 BROKER=amqtt|nats|nats3 STORE=s3
 	@$(if $(STORE),$(BIN)/python host_tests/system/demo_on_bucket.py,$(BIN)/outpost demo)
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"

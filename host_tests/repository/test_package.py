@@ -275,9 +275,9 @@ NO_JAVA = {"JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
     ("words", "extra", "also"),
     [
         ("pipeline run --log log --tables t", "pipeline", "no Java found"),
-        ("pipeline compact --tables t", "pipeline", ""),
-        ("pipeline status --log log --tables t", "pipeline", ""),
-        ("pipeline delete --tables t --before 2020-01-01", "pipeline", ""),
+        ("pipeline compact --tables t", "tables", ""),
+        ("pipeline status --log log --tables t", "tables", ""),
+        ("pipeline delete --tables t --before 2020-01-01", "tables", ""),
         ("report --tables t --out r.html", "report", ""),
         ("export --log log --out r.csv", "export", ""),
         ("demo", "pipeline,report,broker", "no Java found"),

@@ -40,11 +40,15 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=4,
         help="number of boards, default 4; half of them store series",
     )
+    _add_places(parser)
     parser.add_argument(
         "--level",
         default=os.environ.get("LEVEL") or "4",
         help="MQTT level of boards and collector: 4 (3.1.1, the default) or 5 (environment: LEVEL)",
     )
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=Path,

@@ -43,6 +43,14 @@ def run(args: argparse.Namespace) -> int:
         mark.close()
 
 
+def _begin(args: argparse.Namespace, stage: Stage, place: Store) -> str:
+    files = f"all files in {args.out}" + (f", log and tables in {place}" if args.store else "")
+    return (
+        f"boards: {stage.fleet.interpreter}; broker: {args.broker}; MQTT level {args.level}; "
+        f"seed {args.seed}; {files}"
+    )
+
+
 def data_place(store: Store | None, out: Path) -> Store:
     """The folder of log and tables: a new one there, or the output folder."""
     return at(out) if store is None else store / f"demo-{uuid.uuid4().hex[:12]}"
@@ -84,11 +92,7 @@ async def _demo(args: argparse.Namespace) -> int:
         progress=progress,
         level=args.level,
     )
-    progress.say(
-        f"boards: {stage.fleet.interpreter}; broker: {args.broker}; MQTT level {args.level}; "
-        f"seed {args.seed}; all files in {out}"
-        + (f", log and tables in {place}" if args.store else "")
-    )
+    progress.say(_begin(args, stage, place))
     async with stage:
         await stage.play(disasters.plan(args.seed, seconds=args.seconds, boards=args.boards))
         await stage.drain()

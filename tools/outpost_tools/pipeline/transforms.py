@@ -200,10 +200,12 @@ def mark_streams(
     states = pa.table([after[one.name] for one in schemas.STREAM], schema=schemas.STREAM)
     new = rows.filter(pa.array(np.repeat(kept, lengths))).select(schemas.READING.names)
     readings = clocks.place(parts.joined([new, *found.taken], schemas.READING), clock)
-    origins = heads.select(schemas.ORIGIN).filter(pa.array(lost))
-    owners = heads.select(["device"]).filter(pa.array(kept | lost))
-    moved = parts.moved(found)
-    return Marked(readings, origins, *moved, changed, states, prints[kept | lost], owners)
+    moved = (_origins(heads, lost), *parts.moved(found), changed)
+    return Marked(readings, *moved, states, prints[kept | lost], said.select(["device"]))
+
+
+def _origins(heads: pa.Table, which: np.ndarray) -> pa.Table:
+    return heads.select(schemas.ORIGIN).filter(pa.array(which))
 
 
 def _chosen(found: parts.Settled, begins: np.ndarray) -> list[np.ndarray]:
