@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outpost_tools.common import segments
+from outpost_tools.log import segments
 
 try:
     import pyarrow.parquet as pq
