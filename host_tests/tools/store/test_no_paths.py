@@ -19,7 +19,6 @@ ALLOWED = {
     "pipeline": {
         "archive.py": "writes this package as a zip, where the user says",
         "arguments/package.py": "the same, as an argument",
-        "delta.py": "takes a path where a Store is expected; store.at makes it one",
         "rounds.py": "spark.log, which a JVM writes to",
         "session.py": "the same, and the zip that Spark's executors fetch",
         "settings.py": "looks for Spark's own folder",
