@@ -18,7 +18,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from outpost_tools.log import segments
+try:
+    from outpost_tools.log import segments
+except ImportError:  # that version
+    from outpost_tools.common import segments
 
 START_MS, DAY_MS = 1_763_694_000_000, 86_400_000
 T0 = START_MS / 1000
