@@ -224,6 +224,27 @@ def test_a_kill_at_any_commit_of_gold_while_boots_close_and_get_more(tmp_path, c
     assert_are_as_of_one_round(wakes)
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_clock_that_comes_late_and_one_that_replaces_it_reach_closed_boots(tmp_path, is_killed):
+    """The second one recomputes the board; the driver may die once its totals are there."""
+    wakes, stream = Wakes(tmp_path), "0000000a"
+    with limits(*SMALL):
+        wakes.put([("a", stream, 2, 4, None, 1, "load", 1), *in_order("a", range(3, 20))])
+        wakes.put(in_order("b", range(1, 9)))
+        wakes.round()
+        wakes.put([("a", stream, 2, 100, 50, 5, "load", 1)])
+        wakes.round()
+        boots = {(row["device"], row["boot"]): row for row in read(wakes, "boots")}
+        boot = boots["a", 2]
+        assert (boot["readings"], boot["placed"], boot["without_time"]) == (2, 1, 0)
+        wakes.put([("a", stream, 2, 90, 60, 5, "load", 1), *in_order("b", range(1, 3), more=1)])
+        if is_killed:
+            round_that_dies(wakes, 6)
+            round_that_dies(wakes, 1)
+        wakes.round(is_all=True)
+    assert_are_as_of_one_round(wakes)
+
+
 def closed_files(wakes: Wakes, name: str) -> list[Path]:
     files = delta.files_of(delta.open_table(wakes.place / name))
     return [wakes.place / name / delta.name_of(one) for one in files if int(one["partition"]) < 0]
