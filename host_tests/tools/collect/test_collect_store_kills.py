@@ -68,7 +68,7 @@ def check_words(boards, bucket):
 
 
 class Moments:
-    """Kills of a collector: some at any moment, some while a PUT is held on its way, which arrives
+    """Kills of a collector: at any moment, or has_put: while a PUT is held on its way, which arrives
     before the next start, or after it has looked."""
 
     def __init__(self, collector, boards, faults, rng):
@@ -76,8 +76,8 @@ class Moments:
         self._held = None
         self.with_put = 0
 
-    def kill(self, allowed):
-        if self._rng.random() < 0.5:
+    def kill(self, allowed, *, has_put):
+        if not has_put:
             self._boards.allowed = allowed
             time.sleep(self._rng.uniform(0.05, 1.0))
         else:
@@ -117,7 +117,7 @@ def test_a_collector_without_a_disk_killed_at_random_moments(
         collector.wait_subscribed()
         with boards:
             for kill in range(KILLS):
-                moments.kill(messages * (kill + 1) // KILLS)
+                moments.kill(messages * (kill + 1) // KILLS, has_put=kill % 2 == 1)
                 compared += check_words(boards, bucket)
                 if rng.random() < 0.2:  # a start without a snapshot
                     (log / "c1").delete(["state.json"])
