@@ -68,8 +68,8 @@ def check_words(boards, bucket):
 
 
 class Moments:
-    """Kills of a collector: at any moment, or has_put: while a PUT is held on its way, which arrives
-    before the next start, or after it has looked."""
+    """Kills of a collector at any moment, or (has_put) while a PUT is held on its way. That one
+    arrives before the next start, or after it has looked."""
 
     def __init__(self, collector, boards, faults, rng):
         self._collector, self._boards, self._faults, self._rng = collector, boards, faults, rng
