@@ -14,14 +14,16 @@ import time
 import pytest
 
 from collector_boards import Boards
-from collector_process import Process, mosquitto, wait_until
+from collector_load import Publisher
+from collector_process import Process, mosquitto, payload, wait_until
 from outpost_tools.common import segments
 from outpost_tools.common.message import key_of
 from outpost_tools.store import at
 
 KILLS = int(os.environ.get("OUTPOST_STORE_KILLS", "3"))
 SEED = int(os.environ.get("OUTPOST_COLLECT_SEED", "1"))
-A_KILL = 1500  # messages
+A_KILL = 1500  # messages of boards, which send again what is not confirmed
+ONCE = 300  # messages sent once: after the broker's PUBACK, it and the collector have them alone
 LONG_S = 60 + 30 * KILLS
 
 _ = mosquitto  # a fixture
@@ -47,6 +49,7 @@ class Bucket:
                 self.held[key.device] = max(self.held.get(key.device, 0), key.held)
                 self.payloads.add(frame.payload)
             assert found.damage == []
+        return self
 
     @property
     def segments(self):
@@ -113,10 +116,14 @@ def test_a_collector_without_a_disk_killed_at_random_moments(
     bucket = Bucket(log / "c1")
     boards = Boards(mosquitto.port, count=100, messages=messages, seed=SEED)
     moments = Moments(collector, boards, faulty_store, rng)
+    once = [payload(seq, device="plain") for seq in range(ONCE * KILLS)]
     with collector:
         collector.wait_subscribed()
+        publisher = Publisher(mosquitto.port, "once")
         with boards:
             for kill in range(KILLS):
+                some = once[ONCE * kill : ONCE * (kill + 1)]
+                publisher.publish([(b"outpost/plain/data", data) for data in some])
                 moments.kill(messages * (kill + 1) // KILLS, has_put=kill % 2 == 1)
                 compared += check_words(boards, bucket)
                 if rng.random() < 0.2:  # a start without a snapshot
@@ -125,12 +132,14 @@ def test_a_collector_without_a_disk_killed_at_random_moments(
                 assert boards.failure is None
             wait_until(lambda: not boards.is_publishing, LONG_S / 3)
             wait_until(lambda: boards.unconfirmed() == 0, LONG_S / 3)
+            wait_until(lambda: len(Bucket(log / "c1").read().payloads & {*once}) == len(once), 60)
+        publisher.close()
         assert collector.terminate() == 0
     compared += check_words(boards, bucket)
-    assert bucket.payloads == boards.payloads()
+    assert bucket.payloads == boards.payloads() | {*once}
     assert sum(map(len, boards.sent.values())) == messages and compared > 0
     print(
         f"{KILLS} kills, {moments.with_put} with a PUT under way: {messages} messages, "
-        f"{bucket.count} frames in {bucket.segments} segments, 0 missing; "
-        f"{compared} confirmed numbers compared"
+        f"{len(once)} more that nobody sends again, {bucket.count} frames in "
+        f"{bucket.segments} segments, 0 missing; {compared} confirmed numbers compared"
     )
