@@ -15,13 +15,17 @@ import pytest
 
 from collector_boards import Boards
 from collector_process import Process, mosquitto, wait_until
+from collector_load import Publisher
+from collector_process import Process, mosquitto, payload, wait_until
+from outpost_tools.common import segments
 from outpost_tools.common.message import key_of
 from outpost_tools.log import segments
 from outpost_tools.store import at
 
 KILLS = int(os.environ.get("OUTPOST_STORE_KILLS", "3"))
 SEED = int(os.environ.get("OUTPOST_COLLECT_SEED", "1"))
-A_KILL = 1500  # messages
+A_KILL = 1500  # messages of boards, which send again what is not confirmed
+ONCE = 300  # messages sent once: after the broker's PUBACK, it and the collector have them alone
 LONG_S = 60 + 30 * KILLS
 
 _ = mosquitto  # a fixture
@@ -47,6 +51,7 @@ class Bucket:
                 self.held[key.device] = max(self.held.get(key.device, 0), key.held)
                 self.payloads.add(frame.payload)
             assert found.damage == []
+        return self
 
     @property
     def segments(self):
@@ -68,16 +73,16 @@ def check_words(boards, bucket):
 
 
 class Moments:
-    """Kills of a collector: some at any moment, some while a PUT is held on its way, which arrives
-    before the next start, or after it has looked."""
+    """Kills of a collector at any moment, or (has_put) while a PUT is held on its way. That one
+    arrives before the next start, or after it has looked."""
 
     def __init__(self, collector, boards, faults, rng):
         self._collector, self._boards, self._faults, self._rng = collector, boards, faults, rng
         self._held = None
         self.with_put = 0
 
-    def kill(self, allowed):
-        if self._rng.random() < 0.5:
+    def kill(self, allowed, *, has_put):
+        if not has_put:
             self._boards.allowed = allowed
             time.sleep(self._rng.uniform(0.05, 1.0))
         else:
@@ -113,11 +118,15 @@ def test_a_collector_without_a_disk_killed_at_random_moments(
     bucket = Bucket(log / "c1")
     boards = Boards(mosquitto.port, count=100, messages=messages, seed=SEED)
     moments = Moments(collector, boards, faulty_store, rng)
+    once = [payload(seq, device="plain") for seq in range(ONCE * KILLS)]
     with collector:
         collector.wait_subscribed()
+        publisher = Publisher(mosquitto.port, "once")
         with boards:
             for kill in range(KILLS):
-                moments.kill(messages * (kill + 1) // KILLS)
+                some = once[ONCE * kill : ONCE * (kill + 1)]
+                publisher.publish([(b"outpost/plain/data", data) for data in some])
+                moments.kill(messages * (kill + 1) // KILLS, has_put=kill % 2 == 1)
                 compared += check_words(boards, bucket)
                 if rng.random() < 0.2:  # a start without a snapshot
                     (log / "c1").delete(["state.json"])
@@ -125,12 +134,14 @@ def test_a_collector_without_a_disk_killed_at_random_moments(
                 assert boards.failure is None
             wait_until(lambda: not boards.is_publishing, LONG_S / 3)
             wait_until(lambda: boards.unconfirmed() == 0, LONG_S / 3)
+            wait_until(lambda: len(Bucket(log / "c1").read().payloads & {*once}) == len(once), 60)
+        publisher.close()
         assert collector.terminate() == 0
     compared += check_words(boards, bucket)
-    assert bucket.payloads == boards.payloads()
+    assert bucket.payloads == boards.payloads() | {*once}
     assert sum(map(len, boards.sent.values())) == messages and compared > 0
     print(
         f"{KILLS} kills, {moments.with_put} with a PUT under way: {messages} messages, "
-        f"{bucket.count} frames in {bucket.segments} segments, 0 missing; "
-        f"{compared} confirmed numbers compared"
+        f"{len(once)} more that nobody sends again, {bucket.count} frames in "
+        f"{bucket.segments} segments, 0 missing; {compared} confirmed numbers compared"
     )
