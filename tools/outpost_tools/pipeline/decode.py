@@ -16,12 +16,12 @@ import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, compress
-from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from outpost_tools.common import arrival, labels, name_rules, segments
 from outpost_tools.pipeline import exact, schemas
@@ -105,10 +105,12 @@ def _without_collector() -> Iterator[None]:
 @dataclass
 class _Chunk:
     """Frames side by side: each list and array has one entry per frame. columns: Frames, and the
-    labels of the first record: seq, held, boot, ver."""
+    labels of the first record: seq, held, boot, ver. heads: the first record of each pack, once
+    none is empty. names: the devices."""
 
     columns: Frames
     packs: list[list[_Record]]
+    heads: list[_Record]
     names: list[str]
 
     def without(self, places: np.ndarray) -> _Chunk:
@@ -117,12 +119,18 @@ class _Chunk:
         return _Chunk(
             _of(self.columns, keep),
             list(compress(self.packs, keep)),
+            list(compress(self.heads, keep)),
             list(compress(self.names, keep)),
         )
 
 
 def _of(frames: Frames, keep: np.ndarray) -> Frames:
     return {name: values[keep] for name, values in frames.items()}
+
+
+def _floats(values: list[float | None], absent: float) -> np.ndarray:
+    """By Arrow, which takes None three times as fast as numpy does."""
+    return pc.fill_null(pa.array(values, pa.float64()), absent).to_numpy()
 
 
 def _is_clock_unset(frames: Frames) -> np.ndarray:
@@ -183,7 +191,7 @@ class _Reader:
     def _chunk(self, frames: Frames) -> _Chunk:
         spans = zip(frames["payload_at"].tolist(), frames["end"].tolist(), strict=True)
         packs = _decoded([self._data[begin:end] for begin, end in spans])
-        return _Chunk(frames, packs, [""] * len(packs))
+        return _Chunk(frames, packs, [], [])
 
     def _exact_rows(self, chunk: _Chunk, index: int) -> list[tuple]:
         begin, end = (int(chunk.columns[name][index]) for name in ("begin", "end"))
@@ -198,27 +206,31 @@ class _Reader:
 
     def _odd_labels(self, chunk: _Chunk) -> np.ndarray:
         """Places of the packs whose own labels, or whose frames, are not valid."""
-        heads, columns = [pack[0] for pack in chunk.packs], chunk.columns
-        for label in labels.INTEGERS:
-            columns[label] = np.array([getattr(head, label) for head in heads], np.int64)
+        chunk.heads = heads = [pack[0] for pack in chunk.packs]
+        columns = chunk.columns
+        columns["seq"] = np.array([head.seq for head in heads], np.int64)
+        columns["held"] = np.array([head.held for head in heads], np.int64)
+        columns["boot"] = np.array([head.boot for head in heads], np.int64)
+        columns["ver"] = np.array([head.ver for head in heads], np.int64)
         fits = (columns["held"] >= 0) & (columns["held"] <= columns["seq"])
         fits &= (columns["boot"] >= 0) & np.isin(columns["ver"], self._versions)
         fits &= columns["flags"] & segments.FLAG_RETAIN == 0
         fits &= columns["original_length"] <= labels.MAX_PAYLOAD_BYTES
-        chunk.names = self._names(chunk, heads)
-        if not all(chunk.names):
+        chunk.names = self._names(chunk)
+        if "" in chunk.names:
             fits &= np.array(list(map(bool, chunk.names)))
         return np.flatnonzero(~fits)
 
-    def _names(self, chunk: _Chunk, heads: list[_Record]) -> list[str]:
+    def _names(self, chunk: _Chunk) -> list[str]:
         """The device of each pack, from topic and base name; empty when they name none, or when the
         stream is invalid."""
         data, devices, columns = self._data, self._devices, chunk.columns
-        spans = zip(
-            columns["topic_at"].tolist(), columns["payload_at"].tolist(), heads, strict=True
-        )
-        keys = [(data[begin:end], head.bn, head.sid) for begin, end, head in spans]
-        names = [devices.get(key) for key in keys]
+        spans = columns["topic_at"].tolist(), columns["payload_at"].tolist()
+        keys = [
+            (data[begin:end], head.bn, head.sid)
+            for begin, end, head in zip(*spans, chunk.heads, strict=True)
+        ]
+        names = list(map(devices.get, keys))
         if None not in names:
             return names
         for topic, base_name, stream in set(keys) - devices.keys():
@@ -237,11 +249,10 @@ class _Reader:
         Stores the rows' times, NaN where not known.
         """
         self._counts = np.fromiter(map(len, chunk.packs), np.int64, len(chunk.packs))
-        self._records = list(chain.from_iterable(chunk.packs))
+        self._records = records = list(chain.from_iterable(chunk.packs))
         pack_of = np.repeat(np.arange(len(chunk.packs)), self._counts)
-        self._shifts = np.array([record.t or 0.0 for record in self._records])
-        # None becomes NaN
-        base = np.array([pack[0].bt for pack in chunk.packs], dtype=np.float64)[pack_of]
+        self._shifts = _floats([record.t for record in records], 0.0) + 0.0  # no -0.0
+        base = _floats([head.bt for head in chunk.heads], np.nan)[pack_of]
         self._times = base + self._shifts
         unknown = np.isnan(base)
         wrong = np.where(
@@ -249,8 +260,9 @@ class _Reader:
         )
         wrong |= self._is_spread(chunk)[pack_of]
         wrong |= self._has_new_bases(chunk)
-        if not all([record.n for record in self._records]):
-            wrong |= np.array([not record.n for record in self._records])
+        self._labels = [record.n for record in records]
+        if "" in self._labels:
+            wrong |= np.array([not label for label in self._labels])
         return np.unique(pack_of[wrong])
 
     def _odd_times(self, chunk: _Chunk, pack_of: np.ndarray) -> np.ndarray:
@@ -263,11 +275,13 @@ class _Reader:
 
     def _has_new_bases(self, chunk: _Chunk) -> np.ndarray:
         """Which records after the first of their pack have their own base name or base time."""
-        is_new, heads = np.zeros(len(self._records), dtype=bool), [pack[0] for pack in chunk.packs]
-        for label in ("bn", "bt"):
-            get = attrgetter(label)
-            values = list(map(get, self._records))
-            if values.count(None) - len(values) != list(map(get, heads)).count(None) - len(heads):
+        records, heads = self._records, chunk.heads
+        is_new = np.zeros(len(records), dtype=bool)
+        for values, of_heads in (
+            ([record.bn for record in records], [head.bn for head in heads]),
+            ([record.bt for record in records], [head.bt for head in heads]),
+        ):
+            if values.count(None) - len(values) != of_heads.count(None) - len(heads):
                 is_new |= np.array([value is not None for value in values])
         is_new[np.cumsum(self._counts) - self._counts] = False
         return is_new
@@ -282,7 +296,7 @@ class _Reader:
         return span > labels.MAX_SPAN_S
 
     def _plain_batch(self, chunk: _Chunk) -> pa.RecordBatch:
-        records, heads, counts = self._records, [pack[0] for pack in chunk.packs], self._counts
+        records, heads, counts = self._records, chunk.heads, self._counts
         index = pa.array(np.repeat(np.arange(len(heads)), counts))
 
         def each(values: list | np.ndarray, kind: pa.DataType | None = None) -> pa.Array:
@@ -303,7 +317,7 @@ class _Reader:
             "uptime_s": each([head.up for head in heads], pa.float64()),
             "shift_s": pa.array(self._shifts),
             "version": each(chunk.columns["ver"]),
-            "name": pa.array([record.n for record in records], pa.string()),
+            "name": pa.array(self._labels, pa.string()),
             "unit": pa.array([record.u for record in records], pa.string()),
             "value": pa.array([record.v for record in records], pa.float64()),
             "time": pa.array(micros, mask=unknown),
