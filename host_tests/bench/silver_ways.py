@@ -27,8 +27,10 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -143,10 +145,11 @@ def table(results: list[dict]) -> str:
 
 def requests(folder: Path) -> dict:
     """Requests by kind that a round makes on a bucket: a fixed part, and one for each new file of
-    the log; from two rounds with 1 and 21 new files, after one that made the tables."""
+    the log; from two rounds with 1 and 21 new files, after one that made the tables. where: what
+    the last one asked, by folder."""
     import faulty_store
     import object_store
-    from outpost_tools.pipeline import engines, job
+    from outpost_tools.common import children
     from outpost_tools.store import at
 
     with contextlib.ExitStack() as stack:
@@ -156,17 +159,29 @@ def requests(folder: Path) -> dict:
         url, log = server.bucket(), folder / "log"
         pipeline_load.write_log(log, 23_000, segment_bytes=1, commit_each=1000)
         paths_of = iter(sorted(log.glob("*/*.seg")))
-        store, engine = at.at(url) / "log" / "collector-1", stack.enter_context(engines.local(2))
+        store = at.at(url) / "log" / "collector-1"
+        # In a process of its own: some calls of deltalake let no other thread of theirs run.
+        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--engine", "local"]
+        line += ["--log", f"{url}/log", "--tables", f"{url}/tables"]
         counts = []
         for files in (1, 1, 21):
             for path in (next(paths_of) for _ in range(files)):
                 store.put(path.name, path.read_bytes())
             proxy.forget()
-            job.run(engine, f"{url}/log", f"{url}/tables")
+            subprocess.run(line, check=True, env=children.tools_environment())
             counts.append(dict(proxy.counts))
-    of_file = {kind: (counts[2][kind] - counts[1].get(kind, 0)) / 20 for kind in counts[2]}
-    fixed = {kind: counts[1].get(kind, 0) - of_file[kind] for kind in of_file}
-    return {"round": fixed, "file": of_file, "counts": counts}
+            where = Counter(f"{kind} {_folder(path)}" for kind, path in proxy.seen)
+    few, many = counts[1:]
+    of_file = {kind: max(many[kind] - few.get(kind, 0), 0) / 20 for kind in many}
+    fixed = {kind: few.get(kind, 0) - of_file[kind] for kind in of_file}
+    return {"round": fixed, "file": of_file, "counts": counts, "where": where}
+
+
+def _folder(path: str) -> str:
+    """tables/readings/_delta_log of /BUCKET/tables/readings/_delta_log/0.json; one level less of
+    what is not Delta's own."""
+    parts = path.split("/")[2:]
+    return "/".join(parts[:3] if "_delta_log" in parts else parts[:2])
 
 
 def arguments() -> argparse.Namespace:
@@ -188,6 +203,7 @@ def main() -> int:
         folder = Path(name)
         if args.requests:
             found = requests(folder)
+            REQUESTS.parent.mkdir(exist_ok=True)
             REQUESTS.write_text(json.dumps(found, indent=1))
             print(json.dumps(found, indent=1))
             return 0
