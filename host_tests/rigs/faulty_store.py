@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         store = self.server.store
         self._body = self.rfile.read(int(self.headers.get("content-length") or 0))
         store.add_bytes(len(self._body), 0)
-        act = store.take(_kind(self.command, self.path), unquote(urlsplit(self.path).path))
+        act = store.take(_kind(self.command, self.path), _place(self.path))
         if store.delay_s:
             time.sleep(store.delay_s)
         if act is not None:
@@ -283,6 +283,13 @@ def _without_conditions(method: str, path: str, headers: dict[str, str]) -> dict
         f"Signature={signature.hex()}"
     )
     return kept
+
+
+def _place(path: str) -> str:
+    """The file, or the folder that is listed; decoded."""
+    parts = urlsplit(path)
+    prefix = parse_qs(parts.query).get("prefix", [""])[0]
+    return unquote(parts.path) + (f"/{prefix}" if prefix else "")
 
 
 def _kind(method: str, path: str) -> str:
