@@ -14,10 +14,8 @@ import time
 import pytest
 
 from collector_boards import Boards
-from collector_process import Process, mosquitto, wait_until
 from collector_load import Publisher
 from collector_process import Process, mosquitto, payload, wait_until
-from outpost_tools.common import segments
 from outpost_tools.common.message import key_of
 from outpost_tools.log import segments
 from outpost_tools.store import at
