@@ -2,7 +2,7 @@
 """The ledger of a wake on the emulated RP2040: ms of each step from the import to the
 acknowledgement, as files and frozen, without and with TLS: section `chip_wake` of run_bench.py.
 
-    .venv/bin/python host_tests/bench/chip_wake.py [--firmware CHECKOUT]
+    .venv/bin/python host_tests/bench/chip_wake.py [-k ROW] [--firmware CHECKOUT]
 
 The network is the port's own lwIP and mbedTLS, over PPP to a real mosquitto on this machine: the
 steps "radio" and "join" are those of PPP, and not of a Wi-Fi chip, which takes 0.8 s and 1 to 3 s.
@@ -27,7 +27,7 @@ sys.path.extend(paths.ALL)
 import make_certificates
 from outpost_tools.common.errors import ToolError
 from outpost_tools.device import kinds, payload, wake_ledger
-from rp2040 import core, image
+from rp2040 import core, image, littlefs
 from rp2040.board import ON_CHIP, Board, flash_image
 from rp2040.compiled import compile_one
 from rp2040.ppp_line import PppLine
@@ -37,10 +37,18 @@ from tls_servers import tls_servers
 BLOCKS, TLS_PORT = 64, 8883
 FIRST_START_S, WAKE_S = 60, 60
 _IS_PINNED = 400  # turns of the program's loop: it has stored and sent
-# Runs before main.py, which stays the program's own, in a file or frozen.
-_LEDGER = """
-import os
+_RESULT, _SCRATCH = "/ledger", 7  # a file; the register of the watchdog that says that it is there
+# boot.py, since a frozen main.py goes before one in the filesystem. It has no console.
+_FIRST_LINES = """
 import ppp_wlan
+lines = []
+
+def print(*words):
+    lines.append(" ".join([str(word) for word in words]))
+"""
+_LAST_LINES = """
+import os
+from machine import mem32
 try:
     os.stat("/outbox/map")
     is_pinned = True
@@ -48,7 +56,9 @@ except OSError:
     is_pinned = False
 if is_pinned:
     wake(30_000)
-    print("end of the ledger")
+    with open("/ledger", "w") as file:
+        file.write("\\n".join(lines))
+    mem32[0x40058028] = 1
 """
 _SETTINGS = {
     "broker_host": "localhost",  # the name in the certificate
@@ -65,14 +75,14 @@ ROWS = {
 }
 
 
-def section(root: Path = paths.REPOSITORY) -> dict[str, dict[str, int]]:
+def section(root: Path = paths.REPOSITORY, pattern: str = "") -> dict[str, dict[str, int]]:
     """Prints and returns {row: {step: ms}}; of another checkout, only the rows as files. Raises
     ToolError."""
     print(f"\nLedger of a wake, RP2040 (emulated), {BLOCKS} blocks, lwIP and mbedTLS over PPP:")
     found = {}
     with _servers() as (network, ca):
         for number, (title, (interpreter, more)) in enumerate(ROWS.items()):
-            if title.startswith("frozen") and root != paths.REPOSITORY:
+            if pattern not in title or (title.startswith("frozen") and root != paths.REPOSITORY):
                 continue
             settings = _SETTINGS | more | {"device_id": f"wake-{number}"}
             ledger = _wake(root, interpreter, settings, {"/tls/ca.der": ca}, network)
@@ -98,20 +108,22 @@ def _wake(
     found = image.find(interpreter)
     if found is None:
         raise ToolError(f"no image {interpreter} in the cache; {image.HINT}")
-    files["/boot.py"] = (wake_ledger.SCRIPT + _LEDGER).encode()
     if not interpreter.endswith("outpost"):
         files |= payload.build(root, kinds.load(root, "RPI_PICO_W"), "armv6m")
+    files["/boot.py"] = (_FIRST_LINES + wake_ledger.SCRIPT + _LAST_LINES).encode()
     stand_in = {"/lib/ppp_wlan.mpy": compile_one(ON_CHIP / "ppp_wlan.py", "ppp_wlan.py")}
     fresh = flash_image(image.load(found), files, settings, stand_in)
     first = Board(fresh, network, speed=1.0, link=PppLine)
     first.run_for(FIRST_START_S, lambda: first.feeds > _IS_PINNED)
     first.close()
     board = Board(first.image, network, speed=1.0, link=PppLine)
-    board.run_for(WAKE_S, lambda: "end of the ledger" in board.text)
+    scratch = board.chip.mcu.watchdog.scratch_data
+    board.run_for(WAKE_S, lambda: scratch[_SCRATCH] == 1)
     board.close()
-    ledger = wake_ledger.parse(board.text.splitlines())
+    said = littlefs.read(board.image).get(_RESULT, b"").decode()
+    ledger = wake_ledger.parse(said.splitlines())
     if not ledger.is_whole:
-        raise ToolError(f"the wake did not end:\n{board.text[-1000:]}")
+        raise ToolError(f"the wake did not end:\n{said}{board.text[-1000:]}")
     return ledger
 
 
@@ -120,9 +132,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--firmware", type=Path, default=paths.REPOSITORY, metavar="CHECKOUT")
+    parser.add_argument("-k", dest="pattern", default="", help="rows with this in their name")
+    args = parser.parse_args()
     try:
         core.library()
-        section(parser.parse_args().firmware.resolve())
+        section(args.firmware.resolve(), args.pattern)
     except (ToolError, core.NoCompiler) as error:
         print(f"chip_wake: not measured: {error}", file=sys.stderr)
         return 2

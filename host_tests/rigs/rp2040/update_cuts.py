@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Power cuts while `outpost update` replaces every module of a board: CUTS=50 make update-cuts.
+"""Power cuts while `outpost update` replaces every module of a board: `make update-cuts`.
 
     .venv/bin/python host_tests/rigs/rp2040/update_cuts.py [--cuts N] [--seed N] [--plain]
 
@@ -54,6 +54,7 @@ from updated_board import KEY, record_of
 KIND, TLS_PORT = "RPI_PICO_W", 8883
 CUTS, MOST_CUTS = 50, 3  # in all; in one update
 CHIP_S, TIDY_S, RUN_S = 1200.0, 60, 90  # of the chip: at most
+STACK_AT, STACK_BYTES = 0x40000, 8192  # of the interpreter, in the RAM
 LEAST_OPERATIONS = 500  # of an update before one was seen to its end
 SETTINGS = {
     "device_id": "b1",
@@ -163,6 +164,8 @@ class Life:
                 self._count_cut(self.board.image)
                 self.board = self._started(self.board.image)
                 self.board.chip.flash.on_operation = self._count
+            except RuntimeError as error:  # the processor met what is no instruction
+                raise Violation(f"{error}; {_state(self.board)}") from None
 
     def _count(self, operation: Operation) -> None:
         self.operations += 1
@@ -194,6 +197,16 @@ class Life:
             raise Violation(f"does not connect after {connects} before:\n{self.board.text[-1500:]}")
         self._until_fed()
         return "done: new" if status == 0 else "taken back: old"
+
+
+def _state(board: Board) -> str:
+    """Returns the registers, how much of the stack was ever used, and the end of what it said."""
+    used = bytes(board.chip.mcu.sram)[STACK_AT : STACK_AT + STACK_BYTES].lstrip(b"\0")
+    registers = " ".join(f"{value:08x}" for value in board.chip.core.state.r)
+    return (
+        f"registers {registers}; {len(used)} of {STACK_BYTES} bytes of the stack were used; "
+        f"{len(board.chip.resets)} resets\n{board.text[-1500:]}"
+    )
 
 
 @contextlib.contextmanager
