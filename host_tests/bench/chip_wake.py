@@ -2,12 +2,12 @@
 """The ledger of a wake on the emulated RP2040: ms of each step from the import to the
 acknowledgement, as files and frozen, without and with TLS: section `chip_wake` of run_bench.py.
 
-    .venv/bin/python host_tests/bench/chip_wake.py [-k ROW] [--firmware CHECKOUT]
+    .venv/bin/python host_tests/bench/chip_wake.py [-k ROW] [--write] [--firmware CHECKOUT]
 
 The network is the port's own lwIP and mbedTLS, over PPP to a real mosquitto on this machine: the
 steps "radio" and "join" are those of PPP, and not of a Wi-Fi chip, which takes 0.8 s and 1 to 3 s.
 The chip runs no faster than real time, so what the broker answers takes what it takes there.
---firmware: another checkout, as files.
+--write: into the bench's page. --firmware: another checkout, as files.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from rp2040.ppp_line import PppLine
 from rp2040.uart_link import Network
 from tls_servers import tls_servers
 
+PAGE = paths.HOST_TESTS / "bench" / "README.md"
+BEGIN, END = "<!-- wake -->\n", "<!-- /wake -->"
 BLOCKS, TLS_PORT = 64, 8883
 FIRST_START_S, WAKE_S = 60, 60
 _IS_PINNED = 400  # turns of the program's loop: it has stored and sent
@@ -55,7 +57,10 @@ try:
 except OSError:
     is_pinned = False
 if is_pinned:
-    wake(30_000)
+    try:
+        wake(30_000)
+    except Exception as error:
+        lines.append(repr(error))
     with open("/ledger", "w") as file:
         file.write("\\n".join(lines))
     mem32[0x40058028] = 1
@@ -127,16 +132,36 @@ def _wake(
     return ledger
 
 
+def table(rows: dict[str, dict[str, int]]) -> str:
+    """Returns the ledgers in Markdown, a step a line."""
+    steps = [step for step in wake_ledger.STEPS if any(step in row for row in rows.values())]
+    lines = [f"| ms | {' | '.join(rows)} |", "|---|" + "---:|" * len(rows)]
+    for step in steps:
+        cells = (f"{row[step]:,}" if step in row else "–" for row in rows.values())
+        lines.append(f"| {step} | {' | '.join(cells)} |")
+    sums = (f"{sum(row.values()):,}" for row in rows.values())
+    return "\n".join([*lines, f"| **together** | {' | '.join(sums)} |"]) + "\n"
+
+
+def write(rows: dict[str, dict[str, int]]) -> None:
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(before + BEGIN + table(rows) + END + after, encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--firmware", type=Path, default=paths.REPOSITORY, metavar="CHECKOUT")
     parser.add_argument("-k", dest="pattern", default="", help="rows with this in their name")
+    parser.add_argument("--write", action="store_true", help="into the bench's page")
     args = parser.parse_args()
     try:
         core.library()
-        section(args.firmware.resolve(), args.pattern)
+        rows = section(args.firmware.resolve(), args.pattern)
+        if args.write and rows.keys() == ROWS.keys():
+            write(rows)
     except (ToolError, core.NoCompiler) as error:
         print(f"chip_wake: not measured: {error}", file=sys.stderr)
         return 2
