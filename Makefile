@@ -153,7 +153,7 @@ bench-growth: setup  ## silver beside Spark on JSON lines and pandas, as rows gr
 
 bench-rounds: setup  ## CPU of 5,000 new readings beside what is there; ROWS="n n" DAYS="n n"
 	@$(BIN)/python host_tests/bench/pipeline_rounds.py $(if $(ROWS),--rows $(ROWS)) \
-		$(if $(DAYS),--days $(DAYS))
+		$(if $(DAYS),--days $(DAYS)) $(if $(WAKES),--wakes $(WAKES) --rounds 32)
 
 bench-collector: setup  ## the collector: messages/s alone and shared; what a killed broker loses
 	@for options in "" "--no-confirmation" "--share 2" "--share 2 --no-confirmation" \

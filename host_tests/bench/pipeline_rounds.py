@@ -3,6 +3,7 @@ million, ...
 
     python host_tests/bench/pipeline_rounds.py [--rows 100000 1000000] [--days 1 400] [--rounds 7]
         [--cache FOLDER]
+    python host_tests/bench/pipeline_rounds.py --wakes 2000 8000 [--rounds 32]
 
 For each size, tables are filled with that many readings of 1,000 boards over that many days, and
 compacted as a timer would do. Then rounds follow in one Spark session, each with the next 5,000
@@ -15,6 +16,12 @@ late     the round's readings are one board's, in the middle of the existing one
 hostile  as `next`; one board also sends 60 messages with 1,860 readings of 1,855 days, the same
          days in each round; 20 rounds warm up, after which the board has files on most of its days
 after    as `next`, after these rounds
+
+--wakes: boards that sleep. 200 boards have sent that many messages each, every one in a boot of its
+own; first the smallest number in one boot each. In each round every board sends one more. Prints
+the mean of the rounds, with the lowest and the highest: seconds, CPU seconds, bytes written for
+each message (what the process passes to the kernel: all tables with their logs), and files of
+tables that were there before and were opened. In one process, without Spark.
 """
 
 from __future__ import annotations
@@ -27,6 +34,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,14 +51,18 @@ import psutil  # noqa: E402
 import opened_files  # noqa: E402
 import patient_job  # noqa: E402
 import process_tree  # noqa: E402
+import serial_engine  # noqa: E402
 from outpost_tools.common import segments  # noqa: E402
-from outpost_tools.pipeline import gold, session, upkeep  # noqa: E402
+from outpost_tools.pipeline import gold, job, session, upkeep  # noqa: E402
 
 BOARDS, READINGS, NEW = 1000, 5, 5000
 WARM = {"next": 3, "late": 1, "hostile": 20, "after": 1}
 HOSTILE, SPREAD = 60, 31  # messages, readings in each: a day apart
 BEGIN_S, DAY_S = 1_763_694_000, 86_400
 NAMES = ("load", "memory", "temperature", "humidity", "battery")
+SLEEPERS, SLEEP_S = 200, 600
+WARM_WAKES = 2
+Middle = Callable[[tuple[float, ...]], float]
 
 
 def payload(board: str, stream: str, seq: int, time_s: int) -> bytes:
@@ -201,11 +214,75 @@ def send(fleet: Fleet, kind: str, number: int) -> None:
         fleet.send(NEW // READINGS)
 
 
-def _spread(values: tuple[float, ...]) -> str:
+def _spread(values: tuple[float, ...], middle: Middle = statistics.median) -> str:
     digits = 2 if isinstance(values[0], float) else 0
-    ends = (statistics.median(values), min(values), max(values))
-    middle, low, high = (f"{value:,.{digits}f}" for value in ends)
-    return f"{middle} ({low} to {high})"
+    ends = (middle(values), min(values), max(values))
+    center, low, high = (f"{value:,.{digits}f}" for value in ends)
+    return f"{center} ({low} to {high})"
+
+
+class Sleepers:
+    """Boards that send a message each time they wake; all in one boot if not `is_woken`."""
+
+    def __init__(self, log: Path, *, is_woken: bool) -> None:
+        self._writer = segments.SegmentWriter(log / "collector-1")
+        self._is_woken, self._turn = is_woken, 0
+
+    def wake(self, times: int) -> None:
+        for _ in range(times):
+            time_s, boot = BEGIN_S + self._turn * SLEEP_S, self._turn + 1 if self._is_woken else 1
+            for board in range(SLEEPERS):
+                name = f"board-{board}"
+                head = f'{{"bn":"{name}/","ver":1,"sid":"{board:08x}","seq":{self._turn}'
+                head += f',"held":{self._turn},"boot":{boot},"bt":{time_s}'
+                data = f'[{head},"n":"battery","v":3.{self._turn % 97}}}]'.encode()
+                topic = f"outpost/{name}/data".encode()
+                delay_ms = 500 + (self._turn * 7919 + board * 104_729) % 3000
+                self._writer.append(segments.encode_frame(time_s * 1000 + delay_ms, topic, data))
+            self._turn += 1
+        self._writer.seal()
+
+
+class Wake(NamedTuple):
+    """Seconds, CPU seconds, bytes written for each message, files opened."""
+
+    seconds: float
+    cpu_s: float
+    bytes: int
+    opened: int
+
+
+def wake_round(log: Path, tables_dir: Path) -> Wake:
+    me, begin_s = psutil.Process(), time.monotonic()
+    before = (time.process_time(), me.io_counters().write_chars)
+    with opened_files.Opened(tables_dir) as opened:
+        job.run(serial_engine.Serial(), log, tables_dir)
+    spent_s, written = time.process_time() - before[0], me.io_counters().write_chars - before[1]
+    seconds, files = time.monotonic() - begin_s, sum(opened.files.values())
+    return Wake(seconds, spent_s, round(written / SLEEPERS), files)
+
+
+def measure_wakes(folder: Path, wakes: int, rounds: int, is_woken: int) -> None:
+    log, tables_dir = folder / "log", folder / "tables"
+    fleet = Sleepers(log, is_woken=bool(is_woken))
+    fleet.wake(wakes)
+    job.run(serial_engine.Serial(), log, tables_dir, is_all=True)
+    upkeep.compact(tables_dir, kept_h=0)
+    found = []
+    for _ in range(WARM_WAKES + rounds):
+        fleet.wake(1)
+        found.append(wake_round(log, tables_dir))
+    parts = zip(*found[WARM_WAKES:], strict=True)
+    seconds, cpu, written, opened = (_spread(part, statistics.fmean) for part in parts)
+    what = f"{wakes:,} boots" if is_woken else f"{wakes:,} messages in one boot"
+    print(f"{SLEEPERS} boards, {what} each: s {seconds}; CPU s {cpu}; bytes a message {written}; "
+          f"files opened {opened}; load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
+
+
+def run_wakes(sizes: list[int], rounds: int) -> None:
+    for wakes, is_woken in ((min(sizes), 0), *((size, 1) for size in sizes)):
+        with tempfile.TemporaryDirectory() as temporary:
+            _run("wakes", Path(temporary), wakes, rounds, is_woken)
 
 
 def main() -> None:
@@ -216,7 +293,11 @@ def main() -> None:
     parser.add_argument("--days", type=int, nargs="+", default=[1], help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="measured ones (%(default)s)")
     parser.add_argument("--cache", type=Path, help="folder that keeps filled tables (none is kept)")
+    parser.add_argument("--wakes", type=int, nargs="+", help="boots of each sleeping board")
     args = parser.parse_args()
+    if args.wakes:
+        run_wakes(args.wakes, args.rounds)
+        return
     print(f"load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as temporary:
         for rows in args.rows:
@@ -238,8 +319,8 @@ def _run(what: str, folder: Path, *sizes: int) -> None:
 
 
 if __name__ == "__main__":
-    parts = {"--fill": fill, "--measure": measure}
-    if sys.argv[1:2] and sys.argv[1] in parts:
+    parts = {"--fill": fill, "--measure": measure, "--wakes": measure_wakes}
+    if sys.argv[1:2] and sys.argv[1] in parts and not sys.argv[2].isdigit():
         parts[sys.argv[1]](Path(sys.argv[2]), *map(int, sys.argv[3:]))
     else:
         main()

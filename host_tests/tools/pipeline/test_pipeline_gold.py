@@ -16,6 +16,7 @@ try:
     from outpost_tools.common import segments
     from outpost_tools.common.ranges import cover
     from outpost_tools.pipeline import (
+        closing,
         exact,
         gold_schemas,
         schemas,
@@ -117,8 +118,9 @@ def bounds(boots: list[dict]) -> list[tuple]:
         ends = (None, None)
         if boot["without_time"]:
             mine = [one for one in boots if one["device"] == boot["device"]]
-            before = [one["last_time"] for one in mine if place(one) < place(boot)]
-            after = [one["first_time"] for one in mine if place(one) > place(boot)]
+            near = [one for one in mine if abs(one["boot"] - boot["boot"]) <= closing.NEAR]
+            before = [one["last_time"] for one in near if one["boot"] < boot["boot"]]
+            after = [one["first_time"] for one in near if one["boot"] > boot["boot"]]
             ends = (
                 max(filter(None, before), default=None),
                 min([*filter(None, after), boot["first_received"]]),
@@ -127,17 +129,15 @@ def bounds(boots: list[dict]) -> list[tuple]:
     return sorted(found, key=str)
 
 
-def place(boot: dict) -> tuple[int, int]:
-    return boot["first_seq"], boot["boot"]
-
-
 @settings(max_examples=60, deadline=None)
 @given(ROWS.filter(bool), st.randoms(use_true_random=False))
 def test_a_boot_without_a_clock_was_between_its_neighbours(rows, chance):
     pieces = totals.of_rows(table(rows))
     order = list(range(pieces.num_rows))
     chance.shuffle(order)
-    found = summaries.boots(pieces.take(order)).to_pylist()
+    head = closing.head_of(gold_schemas.TOTALS.empty_table())
+    head = closing.advanced(head, pieces.take(order), lookup=None).head
+    found = summaries.boots(head.opens).to_pylist()
     names = ("device", "boot", "not_before", "not_after")
     assert sorted((tuple(row[n] for n in names) for row in found), key=str) == bounds(
         pieces.to_pylist()

@@ -9,19 +9,19 @@ where they change:
   all it has. Otherwise it is recomputed from all its readings in silver. A round reads a limited
   number of silver's files for that, each once (stored.py), and leaves the other windows for later
   rounds (left.py).
-- `totals` is added to (totals.py). The small tables of the bucket follow from it and from the state
-  of its streams (summaries.py).
+- `totals` is added to (totals.py); boots that are closed stay unread (closing.py). The small tables
+  of the bucket follow from it and from the state of its streams (summaries.py).
 - A device whose readings changed in another way than getting their first time (a clock that
   replaced another, a displaced message) is recomputed from all its readings. That is rare.
 
 Each table is replaced in one commit that records how far silver and state were read. They are
 written in the order of ORDER. So after a kill `totals`, which must count each reading once, shows
-what is missing, and the others can be recomputed.
+what is missing, and the others can be recomputed: each notes which commit of `totals` it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,8 +30,10 @@ import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.pipeline import (
+    boot_files,
     changes,
     clocks,
+    closing,
     delta,
     gold_schemas,
     left,
@@ -48,10 +50,15 @@ from outpost_tools.pipeline.engines import Engine
 from outpost_tools.store.base import Store
 
 ORDER = ("windows", "totals", "boots", "latency", "gaps", "devices")
+_COUNTED = ORDER[1:]  # their commits note which commit of `totals` they follow from
+_COUNT, _WAITING = "commits of totals", "buckets with waiting boots"
+_WIDTH = "width of windows"  # in microseconds, noted by `totals`
 _NEEDED = list(dict.fromkeys([*windows.NEEDED, *totals.NEEDED]))
 _READ = pa.schema([schemas.READING.field(name) for name in _NEEDED])
 _GROUP = "group "  # an item that is no file
-_LEFT = ".left"  # the name under which a task returns the windows that it leaves, in `rows`
+# Names under which a task returns what it leaves: the windows, in `rows`; how many boots of each
+# bucket, as `size`.
+_LEFT, _BOOTS_LEFT = ".left", ".boots left"
 _RESULT = pa.schema([*delta.FILES, ("gone", pa.bool_()), ("rows", pa.binary())])
 Progress = Callable[[str], None]
 
@@ -71,7 +78,7 @@ def write(engine: Engine, tables_dir: delta.Place, window_s: float, *, progress:
 class _Plan(NamedTuple):
     """What a round does. query: the name under which tables note the version of silver that they
     have read; state: the version of `streams`, for the last step. buckets: those whose streams
-    changed (None: all). waiting: windows that earlier rounds left. only_windows: nothing is new.
+    changed (None: all). waiting: windows that earlier rounds left. only_left: nothing is new.
     is_apart: a rebuild that counts once its last step is done, with the list of `left`. Until then
     its tables say that they have read nothing."""
 
@@ -80,7 +87,7 @@ class _Plan(NamedTuple):
     steps: list[changes.Step]
     buckets: set[str | None] | None
     waiting: pa.Table
-    only_windows: bool
+    only_left: bool
     is_apart: bool
 
     def is_last(self, step: changes.Step) -> bool:
@@ -99,13 +106,14 @@ def _write(engine: Engine, opened: delta.Opened, window_s: float, progress: Prog
         progress("no new segments; tables unchanged")
         return 0
     progress("computing windows, gaps, latency, devices and boots")
-    waiting = plan.waiting
+    waiting, boots = plan.waiting, 0
     for step in plan.steps:
         maker = Maker(opened.tables_dir, window_s, step, waiting=waiting)
-        visited = _visited(step, plan.buckets if plan.is_last(step) else set())
-        files = _made(engine, opened, maker, visited)
+        files = _made(engine, opened, maker, _visited(opened, plan, step))
+        boots = sum(one["size"] for one in _of(_BOOTS_LEFT, files)[0])
+        boots = boots or _waiting_after(opened, files).bit_count()
         waiting = _commit_step(opened, plan, maker, files)
-    return _told(left.read(opened, window_s), opened.tables_dir, progress)
+    return _told(left.read(opened, window_s), boots, opened.tables_dir, progress)
 
 
 def _commit_step(opened: delta.Opened, plan: _Plan, maker: Maker, files: list[dict]) -> pa.Table:
@@ -113,20 +121,42 @@ def _commit_step(opened: delta.Opened, plan: _Plan, maker: Maker, files: list[di
     windows that are left after it."""
     step, waiting = maker.step, maker.waiting
     reached = plan.reached(step)
+    count = opened.committed("totals", _COUNT)
     for name in ORDER:
-        is_due = plan.is_apart or (name == "windows" and plan.only_windows)
+        new, gone = _of(name, files)
+        is_due = plan.is_apart or (name == "windows" and plan.only_left)
+        is_due |= name == "totals" and bool(new or gone)
+        is_due |= name in _COUNTED and opened.committed(name, _COUNT) < count
         if not is_due and _has(opened, name, reached):
             continue
-        lists = []
+        more = []
         if name == "windows":
             waiting = left.unpack(one["rows"] for one in _of(_LEFT, files)[0])
             if plan.is_last(step) or not plan.is_apart:
-                lists = _list(opened, maker.window_s, waiting)
-        new, gone = _of(name, files)
+                more = _list(opened, maker.window_s, waiting)
+        if name == "totals":
+            count += 1
+            more = [delta.Batch(_WAITING, _waiting_after(opened, files))]
+            more += [delta.Batch(_WIDTH, windows.width_us(maker.window_s))]
+        if name in _COUNTED:
+            more.append(delta.Batch(_COUNT, count))
         place = opened.tables_dir / name
-        delta.commit(place, new, *reached, *lists, gone=gone, of=opened[name])
+        delta.commit(place, new, *reached, *more, gone=gone, of=opened[name])
         opened.renew(name)
     return waiting
+
+
+def _waiting_boots(opened: delta.Opened) -> int:
+    """The buckets with boots that wait (closing.py), a bit for each."""
+    return max(opened.committed("totals", _WAITING), 0)
+
+
+def _waiting_after(opened: delta.Opened, files: list[dict]) -> int:
+    found = _waiting_boots(opened)
+    for one in _of(_BOOTS_LEFT, files)[0]:
+        bit = 1 << int(one["partition"])
+        found = found | bit if one["size"] else found & ~bit
+    return found
 
 
 def _planned(opened: delta.Opened, window_s: float) -> _Plan | None:
@@ -134,17 +164,23 @@ def _planned(opened: delta.Opened, window_s: float) -> _Plan | None:
     query, state = (f"{window_s:g} s of {name}" for name in ("readings", "streams"))
     now = tuple(opened[name].version() for name in ("readings", "streams"))
     before = left.read(opened, window_s)
-    since = -1 if before is None else opened.committed("totals", query)
+    # The tables have windows of one width: those of another one are replaced.
+    is_other = opened.committed("totals", _WIDTH) not in (-1, windows.width_us(window_s))
+    is_lost = before is None or is_other
+    since = -1 if is_lost else opened.committed("totals", query)
     ended, since_state = (opened.committed(ORDER[-1], name) for name in (query, state))
-    was_killed = ended < since  # with `totals` written, and tables that follow from it not
+    counts = [opened.committed(name, _COUNT) for name in ("totals", ORDER[-1])]
+    # with `totals` written, and tables that follow from it not
+    was_killed = ended < since or counts[1] < counts[0]
     is_new = (since, since_state) != now or was_killed
-    if before is not None and not is_new and not before.keys.num_rows:
+    is_left = is_lost or before.keys.num_rows or _waiting_boots(opened)
+    if not is_new and not is_left:
         return None
     steps = changes.of_silver(opened["readings"], since)
     buckets = None if was_killed else delta.changed(opened["streams"], since_state)
-    waiting = left.KEYS.empty_table() if before is None or steps[0].is_whole else before.keys
-    # A rebuild because the list was lost finds its version in every table.
-    is_apart = before is None or (steps[0].is_whole and len(steps) > 1)
+    waiting = left.KEYS.empty_table() if is_lost or steps[0].is_whole else before.keys
+    # Such a rebuild finds its version in every table.
+    is_apart = is_lost or (steps[0].is_whole and len(steps) > 1)
     new_state = delta.Batch(state, now[1])
     return _Plan(query, new_state, steps, buckets, waiting, not is_new, is_apart)
 
@@ -157,7 +193,7 @@ def _list(opened: delta.Opened, window_s: float, keys: pa.Table) -> list[delta.B
     return [left.write(opened, window_s, keys)]
 
 
-def _told(now: left.Left | None, tables_dir: Store, progress: Progress) -> int:
+def _told(now: left.Left | None, boots: int, tables_dir: Store, progress: Progress) -> int:
     if now is None:
         return 0
     left.prune(tables_dir, now.number)
@@ -167,7 +203,12 @@ def _told(now: left.Left | None, tables_dir: Store, progress: Progress) -> int:
             f"{now.keys.num_rows:,} windows of {boards} boards are left for the next round: a "
             f"round opens at most {stored.MOST_FILES} files of readings in each of its parts"
         )
-    return now.keys.num_rows
+    if boots:
+        progress(
+            f"readings of {boots:,} older boots wait for the next round: a round opens at most "
+            f"{boot_files.MOST_FILES} files of closed boots in each of its parts"
+        )
+    return now.keys.num_rows + boots
 
 
 def _has(opened: delta.Opened, name: str, reached: list[delta.Batch]) -> bool:
@@ -175,13 +216,23 @@ def _has(opened: delta.Opened, name: str, reached: list[delta.Batch]) -> bool:
     return all(opened.committed(name, one.query) >= one.number for one in reached)
 
 
-def _visited(step: changes.Step, states: set[str | None] | None) -> set[int]:
+def _visited(opened: delta.Opened, plan: _Plan, step: changes.Step) -> set[int]:
     """The buckets to look at in addition to those of new readings."""
-    if states is None or step.is_whole:
+    states = plan.buckets if plan.is_last(step) else set()
+    if states is None or step.is_whole or not _is_confirmed(opened):
         return set(range(packed.BUCKETS))
     moved = [name for _, boots in step.placed for name in boots["device"].to_pylist()]
     moved += step.again
-    return {int(one) for one in states if one} | {packed.bucket(name) for name in moved}
+    found = {int(one) for one in states if one} | {packed.bucket(name) for name in moved}
+    if plan.is_last(step):
+        mask = _waiting_boots(opened)
+        found |= {bucket for bucket in range(packed.BUCKETS) if mask >> bucket & 1}
+    return found
+
+
+def _is_confirmed(opened: delta.Opened) -> bool:
+    """Whether `boots` has what the last commit of `totals` closed."""
+    return opened.committed("boots", _COUNT) == opened.committed("totals", _COUNT)
 
 
 def _of(name: str, files: list[dict]) -> tuple[list[dict], list[dict]]:
@@ -215,6 +266,7 @@ class Maker:
     files: dict[tuple[str, int], list[dict]] = field(default_factory=dict)
     visited: set[int] = field(default_factory=set)
     groups: int = 1
+    is_confirmed: bool = True  # see closing.confirmed()
 
     def packed(self, item: str) -> Iterator[pa.RecordBatch]:
         """The readings of a file by group; no rows of a group to look at anyway."""
@@ -231,8 +283,9 @@ class Maker:
         return {packed.bucket(name) for name in self.waiting["device"].unique().to_pylist()}
 
     def know(self, opened: delta.Opened) -> None:
+        self.is_confirmed = _is_confirmed(opened)
         for name in (*ORDER, "streams"):
-            for one in delta.files_of(opened[name], ends_of="start" if name == "windows" else ""):
+            for one in _files_of(opened, name):
                 self.files.setdefault((name, int(one["partition"])), []).append(one)
 
     def revised(self, group: int, packed_rows: pa.Table) -> pa.Table:
@@ -299,18 +352,48 @@ class Maker:
     def _small(
         self, buckets: set[int], fresh: pa.Table, placed: pa.Table, anew: pa.Table
     ) -> list[dict]:
-        files = [] if self.step.is_whole else self._of("totals", buckets)
-        old = now = self._read("totals", files, gold_schemas.TOTALS)
+        is_whole = self.step.is_whole
         more = [totals.of_rows(rows) for rows in (fresh, anew) if rows.num_rows]
         more += [totals.of_placed(placed)] if placed.num_rows else []
-        if more or self.step.again:
-            now = totals.added([self._but_again(old), *more])
-        found = (
-            [] if now is old and not self.step.is_whole else self._replaced("totals", buckets, now)
+        head = self._head([] if is_whole else self._of("totals", buckets))
+        again = [name for name in self.step.again if packed.bucket(name) in buckets]
+        head = closing.without(head, again) if again else head
+        files = self._boot_files([] if is_whole else buckets)
+        found = []
+        if more or again or head.waiting.num_rows or is_whole:
+            done = closing.advanced(head, totals.added(more), files.looked_up)
+            found += self._replaced("totals", buckets, done.head.table())
+            found += _both(files.archived(done.archived, again))
+        else:
+            done = closing.again(head)
+        found += self._replaced("boots", buckets, summaries.boots(done.head.opens))
+        gone = done.head.anew["device"].to_pylist()
+        found += _both(files.booted(summaries.boots(done.head.closed), done.replaced, gone))
+        if is_whole:
+            closed = {boot_files.partition(bucket) for bucket in buckets}
+            found += _gone([one for name in ("totals", "boots") for one in self._of(name, closed)])
+        return found + self._following(buckets, done.head)
+
+    def _head(self, files: list[dict]) -> closing.Head:
+        head = closing.head_of(self._read("totals", files, gold_schemas.TOTALS))
+        return closing.confirmed(head) if self.is_confirmed else head
+
+    def _boot_files(self, buckets: Iterable[int]) -> boot_files.Files:
+        closed = {boot_files.partition(bucket) for bucket in buckets}
+        return boot_files.Files(
+            self.tables_dir, *(self._of(name, closed) for name in ("totals", "boots"))
         )
-        streams = self._read("streams", self._of("streams", buckets), schemas.STREAM)
-        for name, rows in summaries.made(now, streams).items():
+
+    def _following(self, buckets: set[int], head: closing.Head) -> list[dict]:
+        """The tables that follow from `totals` alone, and how many boots wait."""
+        found, streams = [], self._read("streams", self._of("streams", buckets), schemas.STREAM)
+        for name, rows in summaries.made(head.known, streams).items():
             found += self._replaced(name, buckets, rows)
+        waiting = dict(packed.split(head.waiting, packed.BUCKETS))
+        for bucket in buckets:
+            size = waiting[bucket].num_rows if bucket in waiting else 0
+            found.append({"table": _BOOTS_LEFT, "partition": str(bucket), "size": size})
+            found[-1]["gone"] = False
         return found
 
     def _read(self, name: str, files: list[dict], schema: pa.Schema) -> pa.Table:
@@ -328,6 +411,18 @@ class Maker:
             for bucket, rows in packed.split(part, packed.BUCKETS)
         ]
         return [one | {"gone": False} for one in files]
+
+
+def _files_of(opened: delta.Opened, name: str) -> list[dict]:
+    if name in ("totals", "boots"):
+        return boot_files.files_of(opened[name])
+    return delta.files_of(opened[name], ends_of="start" if name == "windows" else "")
+
+
+def _both(found: tuple[list[dict], list[dict]]) -> list[dict]:
+    """(new files, those that they replace) as rows of _RESULT."""
+    made, gone = found
+    return [*(one | {"gone": False} for one in made), *_gone(gone)]
 
 
 def _gone(files: list[dict]) -> list[dict]:

@@ -28,6 +28,14 @@ TOTALS = pa.schema(
         *((name, _TOLD) for name in health.NAMES),
         ("delays", pa.map_(pa.int64(), pa.int64())),
         ("delay_max_ms", pa.int64()),
+        # What kind of row it is (closing.py); null: what is known of a boot.
+        ("kind", pa.int8()),
+        ("not_before", _TIME),  # as in BOOTS, whether the boot has a clock or not
+        ("not_after", _TIME),
+        # Of a stream's row (folded.py): ranges of its boots, and arrivals that order states.
+        ("closed", pa.list_(pa.int32())),
+        ("timeless", pa.list_(pa.int32())),
+        *((f"{name}_received", _TIME) for name in health.STATES),
     ]
 )
 GAPS = pa.schema(

@@ -1,9 +1,9 @@
 """The small gold tables, from `totals` and the state `streams`: `gaps`, `devices`, `latency`,
 `boots`. No Spark.
 
-Their input has a row per boot, not per reading. All devices are computed at once, with Arrow and
-numpy: a round of 5,000 readings may touch a thousand devices, and one pandas call for each would
-take a second.
+Their input has a row per open boot, and one for all closed boots of a stream (folded.py). All
+devices are computed at once, with Arrow and numpy: a round of 5,000 readings may touch a thousand
+devices, and one pandas call for each would take a second.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.pipeline import conflicts, health, schemas
+from outpost_tools.pipeline import conflicts, folded, health, schemas
 from outpost_tools.pipeline import gold_schemas as gold
 
 _TIME = pa.timestamp("us", "UTC")
 
 
 def made(pieces: pa.Table, streams: pa.Table) -> dict[str, pa.Table]:
-    """All four tables, for the same devices."""
+    """All but `boots`, for the same devices."""
     if not pieces.num_rows:
-        return {name: pieces.slice(0, 0) for name in ("boots", "latency", "gaps", "devices")}
+        return {name: pieces.slice(0, 0) for name in ("latency", "gaps", "devices")}
     missing = gaps(streams)
     return {
-        "boots": boots(pieces),
         "latency": latency(pieces),
         "gaps": missing,
         "devices": devices(pieces, streams, missing),
@@ -121,15 +120,16 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
     """Per device: when seen, boots, messages, copies, missing numbers, the outbox's backlog (seq -
     held), its health."""
     rows = pieces.drop_columns(["delays"]).flatten()
+    rows = rows.append_column("boots", pa.array(folded.boots_of(pieces)))
     whats = [("first_received", "min"), ("last_received", "max"), ("readings", "sum")]
-    whats += [("without_time", "sum"), ("backlog_max", "max"), ("boot", "count")]
+    whats += [("without_time", "sum"), ("backlog_max", "max"), ("boots", "sum")]
     names = ["first_seen", "last_seen", "readings", "readings_without_time", "backlog_max", "boots"]
     found = rows.group_by("device", use_threads=False).aggregate(whats)
     found = found.rename_columns(["device", *names])
     last = {"boot": "last_boot", "last.backlog": "backlog_last"}
     found = _with(found, _newest(rows, ["last.received", "stream", "last.seq"], last))
     for name in ("battery", "reset_cause"):
-        order = [f"{name}.received", f"{name}.seq"]
+        order = [f"{name}.received", f"{name}.seq", "stream"]
         found = _with(found, _newest(rows, order, {f"{name}.value": name}))
     for more in (*health.of_devices(rows).values(), _copies(streams), *_missing(missing)):
         found = _with(found, more)
@@ -174,46 +174,16 @@ def _missing(gap_rows: pa.Table) -> list[pa.Table]:
 # --- boots ---
 
 
-def boots(pieces: pa.Table) -> pa.Table:
+def boots(rows: pa.Table) -> pa.Table:
     """Per boot: its numbers, readings and times; and for a boot without a known clock, the bounds
-    of its time.
-
-    not_before is the last known time of an earlier boot of the stream, not_after the first of a
-    later one, or the arrival.
-    """
-    order = [*schemas.KEY, "first_seq", "boot"]
-    rows = pieces.sort_by([(name, "ascending") for name in order])
-    codes = np.cumsum(_begins(rows, schemas.KEY))
-    before, is_before = _highest_before(*_numbers(rows["last_time"]), codes)
-    first, is_known = _numbers(rows["first_time"])
-    after, is_after = (
-        part[::-1] for part in _highest_before(-first[::-1], is_known[::-1], -codes[::-1])
-    )
-    not_after = _numbers(rows["first_received"])[0]
-    not_after = np.where(is_after, np.minimum(-after, not_after), not_after)
-    has_time = pc.equal(rows["without_time"], 0).to_numpy()
-    ends = {"not_before": (before, has_time | ~is_before), "not_after": (not_after, has_time)}
-    bounds = {name: pa.array(us, mask=mask).cast(_TIME) for name, (us, mask) in ends.items()}
-    columns = [bounds.get(name, rows[name] if name not in bounds else None)
-               for name in gold.BOOTS.names]  # fmt: skip
+    of its time: those that its neighbours give (closing.py), or its arrival."""
+    has_time = pc.equal(rows["without_time"], 0)
+    none, ends = pa.scalar(None, _TIME), ("not_after", "first_received")
+    earliest = pc.min_element_wise(*(rows[name].cast(pa.int64()) for name in ends))
+    bounds = {"not_before": rows["not_before"], "not_after": earliest.cast(_TIME)}
+    bounds = {name: pc.if_else(has_time, none, ends) for name, ends in bounds.items()}
+    columns = [bounds.get(name, rows[name]) for name in gold.BOOTS.names]
     return pa.table(columns, schema=gold.BOOTS)
-
-
-def _numbers(times: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """(microseconds, which are known)."""
-    return pc.fill_null(times.cast(pa.int64()), 0).to_numpy(), times.is_valid().to_numpy()
-
-
-def _highest_before(
-    values: np.ndarray, known: np.ndarray, codes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each row, the highest known value among earlier rows with its code, and whether there is
-    one. codes: ascending."""
-    distinct, ranks = np.unique(values, return_inverse=True)
-    floor = (codes - codes[0]) * (len(distinct) + 1)  # a later code has higher ranks
-    highest = np.maximum.accumulate(floor + np.where(known, ranks + 1, 0)) - floor
-    highest = np.concatenate([[0], np.where(codes[1:] == codes[:-1], highest[:-1], 0)])
-    return distinct[highest - 1], highest > 0
 
 
 # --- Arrow ---

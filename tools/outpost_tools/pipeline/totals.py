@@ -1,10 +1,10 @@
 """What is known about each boot, in sums that can be added to: the input of the small gold tables
 (summaries.py). Arrow, no Spark.
 
-One row per device, stream and boot. The rows of new readings are added to the existing ones. The
-result is that of all readings together, because nothing in a row depends on an order: counts,
-minima, maxima, and the last values by number or arrival. A reading that got its time later is added
-once more, with only its time (of_placed()).
+One row per device, stream and boot; folded.py makes one of many boots. The rows of new readings are
+added to the existing ones. The result is that of all readings together, because nothing in a row
+depends on an order: counts, minima, maxima, and the last values by number or arrival. A reading
+that got its time later is added once more, with only its time (of_placed()).
 
 Delays are kept as counts by milliseconds rounded to three significant digits, which can be added,
 unlike percentiles; the maximum is exact.
@@ -20,13 +20,14 @@ from outpost_tools.common import arrival
 from outpost_tools.pipeline import gold_schemas, health, schemas
 
 KEY = [*schemas.KEY, "boot"]
+BOUNDS = {"not_before": "max", "not_after": "min"}
 NEEDED = [
     *KEY, "seq", "record", "held", "name", "value", "time", "placed", "received", "clock_unset",
 ]  # fmt: skip
 # Metrics of the firmware and of its users that describe the device's own health: their last value
 # is shown.
 HEALTH = {"battery": ("battery", "battery_v", "vbat"), "reset_cause": ("reset_cause",)}
-_SUMS = ("readings", "without_time", "placed")
+SUMS = ("readings", "without_time", "placed")
 _ENDS = tuple((end, name) for name in ("seq", "received", "time") for end in ("first", "last"))
 _LASTS = {"last": ("received", "seq", "backlog")}
 _LASTS |= dict.fromkeys(HEALTH, ("received", "seq", "value"))
@@ -36,7 +37,7 @@ _PAIRS = pa.list_(pa.struct([("key", pa.int64()), ("value", pa.int64())]))
 
 def of_rows(rows: pa.Table) -> pa.Table:
     """The totals of only these readings."""
-    return _joined(_facts(rows), _delays(rows))
+    return joined(_facts(rows), _delays(rows), KEY)
 
 
 def of_placed(rows: pa.Table) -> pa.Table:
@@ -51,7 +52,7 @@ def of_placed(rows: pa.Table) -> pa.Table:
 def added(parts: list[pa.Table]) -> pa.Table:
     """The totals of everything in the parts."""
     rows = pa.concat_tables([gold_schemas.TOTALS.empty_table(), *parts])
-    return _joined(_combined(rows), _sum_of_delays(rows))
+    return joined(_combined(rows), sum_of_delays(rows, KEY), KEY)
 
 
 def _facts(rows: pa.Table) -> pa.Table:
@@ -66,15 +67,24 @@ def _facts(rows: pa.Table) -> pa.Table:
     columns["placed"] = pc.fill_null(rows["placed"], False).cast(pa.int64())
     columns |= {f"{end}_{name}": rows[name] for end, name in _ENDS}
     columns["backlog_max"] = backlog
+    columns |= {name: pa.nulls(rows.num_rows, rows.schema.field("time").type) for name in BOUNDS}
     given = {name: rows[name] for name in ("received", "seq", "value")} | {"backlog": backlog}
     for name, fields in _LASTS.items():
-        wanted = HEALTH.get(name, (name,))
-        missing = None if name == "last" else pc.invert(pc.is_in(rows["name"], pa.array(wanted)))
+        missing = None if name == "last" else pc.invert(_is_told(rows, name))
         for field in fields:
             empty = pa.scalar(None, given[field].type)
             values = given[field] if missing is None else pc.if_else(missing, empty, given[field])
             columns[f"{name}.{field}"] = values
     return _combined_flat(pa.table(columns))
+
+
+def _is_told(rows: pa.Table, name: str) -> pa.Array:
+    """Which readings report this of the board's health. A value that cannot be a count belongs to
+    a metric of a user with the same name."""
+    is_it = pc.is_in(rows["name"], pa.array(HEALTH.get(name, (name,))))
+    if name not in health.NAMES:
+        return is_it
+    return pc.and_(is_it, pa.array(health.is_count(rows["value"].to_numpy())))
 
 
 def _combined(rows: pa.Table) -> pa.Table:
@@ -83,29 +93,38 @@ def _combined(rows: pa.Table) -> pa.Table:
 
 def _combined_flat(rows: pa.Table) -> pa.Table:
     """One row per KEY; structs as columns NAME.FIELD."""
-    ends = [(f"{end}_{name}", "min" if end == "first" else "max") for end, name in _ENDS]
-    how = [(name, "sum") for name in _SUMS] + ends + [("backlog_max", "max")]
-    found = rows.group_by(KEY, use_threads=False).aggregate(how)
-    found = found.select([*KEY, *(f"{name}_{what}" for name, what in how)])
-    found = found.rename_columns([*KEY, *(name for name, _ in how)])
+    found = combined(rows, KEY, list(BOUNDS.items()))
     for name, fields in _LASTS.items():
-        found = _with_last(found, rows, [f"{name}.{field}" for field in fields])
+        found = with_last(found, rows, [f"{name}.{field}" for field in fields], KEY)
     return found
 
 
-def _with_last(found: pa.Table, rows: pa.Table, names: list[str]) -> pa.Table:
-    """The maximum of these columns, compared in their order, for each KEY that has any."""
-    known = rows.select([*KEY, *names]).filter(pc.is_valid(rows[names[0]]))
+def combined(rows: pa.Table, key: list[str], more: list[tuple[str, str]]) -> pa.Table:
+    """One row per key: sums, ends, and of the columns in `more` (name, what) that."""
+    ends = [(f"{end}_{name}", "min" if end == "first" else "max") for end, name in _ENDS]
+    how = [(name, "sum") for name in SUMS] + ends + [("backlog_max", "max"), *more]
+    found = rows.group_by(key, use_threads=False).aggregate(how)
+    found = found.select([*key, *(f"{name}_{what}" for name, what in how)])
+    return found.rename_columns([*key, *(name for name, _ in how)])
+
+
+def with_last(
+    found: pa.Table, rows: pa.Table, names: list[str], key: list[str], also: tuple[str, ...] = ()
+) -> pa.Table:
+    """The maximum of these columns, compared in their order, for each key that has any; with the
+    columns `also` of the row that has it."""
+    known = rows.select([*key, *names, *also]).filter(pc.is_valid(rows[names[0]]))
     known = known.sort_by([(name, "ascending") for name in names])
-    last = known.group_by(KEY, use_threads=False).aggregate([(name, "last") for name in names])
-    at = pc.index_in(_key_names(found), value_set=_key_names(last))
+    names = [*names, *also]
+    last = known.group_by(key, use_threads=False).aggregate([(name, "last") for name in names])
+    at = pc.index_in(key_names(found, key), value_set=key_names(last, key))
     for name in names:
         found = found.append_column(name, last[f"{name}_last"].take(at))
     return found
 
 
-def _key_names(rows: pa.Table) -> pa.Array:
-    parts = [rows[name].cast(pa.string()) for name in KEY]  # none has a slash
+def key_names(rows: pa.Table, key: list[str] = KEY) -> pa.Array:
+    parts = [rows[name].cast(pa.string()) for name in key]  # none has a slash
     joined = pc.binary_join_element_wise(*parts, "/")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 
@@ -120,29 +139,30 @@ def _delays(rows: pa.Table) -> pa.Table:
     counted = pa.table(columns, names=[*KEY, "ms", "max_ms"]).append_column(
         "count", pa.array(np.ones(len(delay_ms), np.int64))
     )
-    return _grouped(counted)
+    return _grouped(counted, KEY)
 
 
-def _grouped(counted: pa.Table) -> pa.Table:
-    names = [*KEY, "ms"]
+def _grouped(counted: pa.Table, key: list[str]) -> pa.Table:
+    names = [*key, "ms"]
     how = [("count", "sum"), ("max_ms", "max")]
     found = counted.group_by(names, use_threads=False).aggregate(how)
     found = found.select([*names, "count_sum", "max_ms_max"])
     return found.rename_columns([*names, "count", "max_ms"])
 
 
-def _sum_of_delays(rows: pa.Table) -> pa.Table:
+def sum_of_delays(rows: pa.Table, key: list[str]) -> pa.Table:
+    """As _delays(), of rows of TOTALS."""
     lists = rows["delays"].combine_chunks().cast(_PAIRS)
     pairs, parents = pc.list_flatten(lists), pc.list_parent_indices(lists)
-    columns = [*(rows[name].take(parents) for name in KEY), pairs.field(0), pairs.field(1)]
+    columns = [*(rows[name].take(parents) for name in key), pairs.field(0), pairs.field(1)]
     counted = pa.table([*columns, rows["delay_max_ms"].take(parents)],
-                       names=[*KEY, "ms", "count", "max_ms"])  # fmt: skip
-    return _grouped(counted)
+                       names=[*key, "ms", "count", "max_ms"])  # fmt: skip
+    return _grouped(counted, key)
 
 
-def _joined(facts: pa.Table, delays: pa.Table) -> pa.Table:
-    """Rows of TOTALS: facts, with the delays of each KEY as a map."""
-    at = pc.index_in(_key_names(delays), value_set=_key_names(facts))
+def joined(facts: pa.Table, delays: pa.Table, key: list[str]) -> pa.Table:
+    """Rows of TOTALS: facts, with the delays of each key as a map. What they lack is null."""
+    at = pc.index_in(key_names(delays, key), value_set=key_names(facts, key))
     delays = delays.append_column("at", at).sort_by([("at", "ascending"), ("ms", "ascending")])
     places = delays["at"].to_numpy().astype(np.int64)
     counts = np.bincount(places, minlength=facts.num_rows)
@@ -155,7 +175,10 @@ def _joined(facts: pa.Table, delays: pa.Table) -> pa.Table:
         columns[name] = _struct(facts, name, fields)
     columns["delays"] = pa.MapArray.from_arrays(offsets, ms, count)
     columns["delay_max_ms"] = pa.array(highest, mask=counts == 0)
-    arrays = [columns[field.name] for field in gold_schemas.TOTALS]
+    arrays = [
+        columns[one.name] if one.name in columns else pa.nulls(facts.num_rows, one.type)
+        for one in gold_schemas.TOTALS
+    ]
     return pa.table(arrays, names=gold_schemas.TOTALS.names).cast(gold_schemas.TOTALS)
 
 

@@ -21,6 +21,7 @@ from outpost_tools.store.base import Store
 KEPT_H = 24
 # Each round replaces files of these tables, and nobody reads the old ones: they stay for an hour.
 _SOON = ("streams", "totals", "boots", "latency", "gaps", "devices")
+_BY_ROUNDS = ("fingerprints", "totals", "boots")  # which merge their files, and keep them sorted
 # A reading that moves, or a window that is recomputed, rewrites a file.
 _FILE_BYTES = {"windows": 4 << 20}
 _MOST_FILE_BYTES = 32 << 20
@@ -36,7 +37,7 @@ def compact(tables_dir: delta.Place, *, kept_h: int = KEPT_H) -> dict[str, tuple
     for name in tables.ALL:
         place = at(tables_dir) / name
         before = len(delta.files_of(delta.open_table(place)))
-        if name != "fingerprints":  # whose files are sorted, and merged by the rounds
+        if name not in _BY_ROUNDS:
             _compacted(place)
         table = delta.open_table(place)
         hours = min(kept_h, 1) if name in _SOON else kept_h
