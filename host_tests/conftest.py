@@ -57,7 +57,7 @@ def _fails(reason: str) -> bool:
 _LONGEST = (
     "test_flash.py", "test_pipeline.py", "test_pipeline_features.py", "test_rp2.py",
     "test_selftest.py", "test_real_sockets.py", "test_pipeline_kill.py", "test_pipeline_damage.py",
-    "test_soak.py",
+    "test_soak.py", "test_tables_kill.py", "test_plan.py",
 )  # fmt: skip
 
 

@@ -20,7 +20,17 @@ from ground_truth import START_MS
 try:
     import driver_steps
     from driver_steps import Driver
-    from outpost_tools.pipeline import delta, gold, job, parked, plan, quarantine, tables, upkeep
+    from outpost_tools.pipeline import (
+        delta,
+        gold,
+        job,
+        parked,
+        plan,
+        quarantine,
+        stored,
+        tables,
+        upkeep,
+    )
     from pipeline_features import DAY_MS, T0, message, put, recomputed_windows, windows_of
     from serial_engine import Serial
 except ImportError as problem:
@@ -233,6 +243,33 @@ def test_gold_of_two_drivers_is_that_of_one(case):
         place = case.fresh()
         go_on({name: case.driver(place) for name in "ab"}, order)
         assert_same(place, case.expected[False])
+
+
+def test_windows_that_two_drivers_leave_for_later_are_done_in_the_end(tmp_path, monkeypatch):
+    """Late readings for windows of four days, of which a round reads one. The drivers make lists of
+    the others (left.py), and may die after they have made one."""
+    log, before, plain = (tmp_path / name for name in ("log", "before", "plain"))
+    days = [T0 - DAY_MS / 1000 * n for n in range(4)]
+    put(log, *(message(n, 1, bt=at) for n, at in enumerate(days)))
+    run(log, before)
+    shutil.copytree(before, plain)
+    put(log, *(message(10 + n, 1, bt=at + 1) for n, at in enumerate(days)))
+    job.run(Serial(), log, plain, is_all=True)
+    expected, had_lists = contents(plain), []
+    for module, name in ((stored, "MOST_FILES"), (parked, "MOST_DAYS"), (tables, "_FEW_DAYS")):
+        monkeypatch.setattr(module, name, 1)
+    for number, order in enumerate(("abababababababab", "aaaaaaabbbbbbbbaaa", "aaaaaabaaaabbbb")):
+        place = tmp_path / f"tables-{number}"
+        shutil.copytree(before, place)
+        drivers = {name: Driver(partial(run, log, place)) for name in "ab"}
+        for name in order:
+            drivers[name].step()
+        drivers["a"].step(dies=True)
+        drivers["b"].finish()
+        had_lists.append((place / "left").exists())
+        job.run(Serial(), log, place, is_all=True)
+        assert_same(place, expected)
+    assert any(had_lists)
 
 
 # --- Beside them ---
