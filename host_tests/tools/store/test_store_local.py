@@ -1,6 +1,8 @@
 # cpython-only: a folder of this machine, and places that a user may name
 """A Store in a folder, and what is refused as a place."""
 
+import threading
+
 import pytest
 
 from outpost_tools.common.errors import ToolError
@@ -58,3 +60,25 @@ def test_a_folder_that_begins_with_a_dot_is_not_listed(tmp_path):
     (tmp_path / ".hidden").mkdir()
     (tmp_path / "seen").mkdir()
     assert at.at(tmp_path).folders() == ["seen"]
+
+
+def test_a_listing_beside_renames_has_all_files_that_stay(tmp_path):
+    """A collector seals its segment while it is listed: once the whole listing was empty then."""
+    store, stays = at.at(tmp_path), [f"segment-{n}.seg" for n in range(50)]
+    for name in stays:
+        store.put(name, b"x")
+    stopping = threading.Event()
+
+    def rename() -> None:
+        while not stopping.is_set():
+            (tmp_path / "segment.open").write_bytes(b"x")
+            (tmp_path / "segment.open").rename(tmp_path / "segment.sealed")
+
+    renaming = threading.Thread(target=rename)
+    renaming.start()
+    try:
+        for _ in range(500):
+            assert {*stays} <= {one.name for one in store.entries()}
+    finally:
+        stopping.set()
+        renaming.join()

@@ -95,11 +95,12 @@ class LocalStore(Store):
 
     def entries(self, after: str = "", before: str = "") -> list[Entry]:
         try:
-            with os.scandir(self.path) as found:
-                near = [one for one in found if after < one.name and _is_before(one.name, before)]
-                return sorted(Entry(one.name, one.stat().st_size) for one in near if one.is_file())
+            listed = os.scandir(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return []
+        with listed:
+            near = (one for one in listed if after < one.name and _is_before(one.name, before))
+            return sorted(entry for one in near if (entry := _entry(one)) is not None)
 
     def folders(self) -> list[str]:
         try:
@@ -122,6 +123,15 @@ class LocalStore(Store):
         from pyarrow import fs
 
         return fs.SubTreeFileSystem(str(self.path), fs.LocalFileSystem())
+
+
+def _entry(one: os.DirEntry[str]) -> Entry | None:
+    """None: no file, or one that was renamed or deleted since it was listed. The folder is still
+    there, and so are its other files."""
+    try:
+        return Entry(one.name, one.stat().st_size) if one.is_file() else None
+    except FileNotFoundError:
+        return None
 
 
 def _is_before(name: str, end: str) -> bool:
