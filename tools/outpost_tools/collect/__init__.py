@@ -4,6 +4,7 @@ arguments.py  `outpost collect`
 start.py      from the arguments to a running collector
 access.py     the broker's address and the login: from options, or from `outpost broker`
 link.py       the MQTT connection: what arrived, acknowledge, publish
+foreign.py    other people's messages: which are stored, and copies of them
 log.py        the directory: lock, segments
 state.py      the snapshot of what is durable, and what changed since
 durable.py    from message keys to "durable up to seq N" and what is durable beyond a gap; pure

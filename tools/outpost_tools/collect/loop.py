@@ -179,6 +179,7 @@ class Collector:
     def _store(self, batch: Batch) -> bool:
         """Returns when all of it is durable; retries indefinitely, unless asked to end."""
         complained = False
+        self._link.announce(batch)
         while not self._try_to_store(batch, complained=complained):
             complained = True
             self._metrics.unstored.set(len(batch.frames))
@@ -396,6 +397,8 @@ class Collector:
         metrics.takeovers.set(self._link.takeovers.count)
         metrics.lost_sessions.set(self._link.lost_sessions)
         metrics.expiring.set(self._link.oddities.expiring)
+        for kind, count in self._link.foreign_dropped.items():
+            metrics.foreign.labels(kind).set(count)
         metrics.rights_refused.set(self._link.refused + self._may_not_confirm)
         metrics.sum_up(connected=self._link.connected, quiet=self._quiet, last=last)
 

@@ -12,6 +12,7 @@ from outpost_tools.collect import access
 from outpost_tools.collect.access import Access
 from outpost_tools.collect.clock import AGREE_S, FAR_S, CollectorClock, newest_arrival_s
 from outpost_tools.collect.exchange import Exchange
+from outpost_tools.collect.foreign import Foreign
 from outpost_tools.collect.health import Health
 from outpost_tools.collect.link import Link
 from outpost_tools.collect.log import Log, LogBusyError
@@ -20,6 +21,7 @@ from outpost_tools.collect.metrics import Metrics
 from outpost_tools.collect.place import Question
 from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.machine_clock import MachineClock
 
@@ -68,7 +70,7 @@ def _connections(
     how = {"share": found.share, "retiring": args.retire, "is_queued": is_queued}
     link = Link(
         *found.address, found.collector, found.prefix, **security, **how, clock=_clock(log),
-        had_session=log.stored_through >= 0,
+        had_session=log.stored_through >= 0, foreign=_foreign(args, found, log),
     )  # fmt: skip
     # the broker remembers the number in a retained message
     is_asked = not args.new_log and not is_queued
@@ -79,6 +81,18 @@ def _connections(
         "share_question": ShareQuestion(*where, **security) if found.share else None,
         "rights_question": RightsQuestion(*where, **security),
     }
+
+
+def _foreign(args: argparse.Namespace, found: Access, log: Log) -> Foreign | None:
+    """None: there are no other senders, and there were none. Raises ToolError."""
+    mapping = None
+    if args.sources is not None:
+        needs.check("sources")
+        from outpost_tools.sources import ready_files
+
+        mapping = ready_files.load(args.sources)
+    made = Foreign(mapping, found.prefix, log.directory)
+    return made if made.filters or made.left else None
 
 
 def _clock(log: Log) -> CollectorClock:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
-from outpost_tools.sources.arguments.options import add_broker
+from outpost_tools.sources.arguments import options
 
 SUMMARY = "run the examples of a file, and say which message of a live broker matches what"
 _DESCRIPTION = """\
@@ -34,7 +34,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         subparsers, "check", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="a file of sources")
-    add_broker(parser, 10, is_required=False)
+    options.add_broker(parser, 10, is_required=False)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +43,6 @@ def run(args: argparse.Namespace) -> int:
 
     needs.check("sources")
     from outpost_tools.sources import examples, ready_files, survey
-    from outpost_tools.sources.arguments import options
 
     is_live = args.broker is not None or args.credentials is not None
     if not is_live and (args.topic or args.user or args.tls or args.ca_file):

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from outpost_tools.common.command_line import add_command
-from outpost_tools.sources.arguments.options import add_broker
+from outpost_tools.sources.arguments import options
 
 SUMMARY = "listen to a broker, and write a first draft of a file"
 _DESCRIPTION = """\
@@ -32,7 +32,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(
         subparsers, "learn", SUMMARY, run, description=_DESCRIPTION, examples=_EXAMPLES
     )
-    add_broker(parser, 60, is_required=True)
+    options.add_broker(parser, 60, is_required=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,7 +41,6 @@ def run(args: argparse.Namespace) -> int:
 
     needs.check("sources")
     from outpost_tools.sources import draft, listen
-    from outpost_tools.sources.arguments import options
 
     heard = options.heard(args)
     made = draft.of(heard, listen.machine_zone())
