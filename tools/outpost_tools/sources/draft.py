@@ -131,15 +131,22 @@ def _groups(left: dict[bytes, list[Sample]]) -> Iterator[tuple[guess.Shape, list
     one; of a shape that can be read."""
     found: dict[tuple[str, int, str], list[Sample]] = defaultdict(list)
     for topic, samples in left.items():
-        try:
-            levels = topic.decode().split("/")
-        except UnicodeDecodeError:
+        if not _is_plain(topic):
             continue
+        levels = topic.decode().split("/")
         shape = guess.shape(samples[-1].payload)
         found[shape, len(levels), levels[0]] += samples
     for (shape, _, _), samples in sorted(found.items()):
         if shape == "object" or shape == "number" or shape == "senml":
             yield shape, samples
+
+
+def _is_plain(topic: bytes) -> bool:
+    """Whether a pattern can have its levels as they are."""
+    try:
+        return not set("{}+#\0") & set(topic.decode()) and not topic.startswith(b"$")
+    except UnicodeDecodeError:
+        return False
 
 
 def _guessed(shape: guess.Shape, group: list[Sample], names: set[str]) -> Iterator[schema.Source]:
