@@ -15,7 +15,8 @@ From a live broker
 listen.py        the connection
 heard.py         what was heard, bounded
 survey.py        which message matches what
-draft.py         a first file from what was heard: ready sources, and drafts for unknown payloads
+draft.py         a first file from what was heard
+unknown.py       drafts for payloads that no ready source reads
 guess.py         units, times and kinds of payload by their looks
 toml_text.py     writes tables as TOML
 
