@@ -1,4 +1,5 @@
 # cpython-only: tests a desktop tool
+# ruff: noqa: F811 - a fixture of collector_process
 """Other people's messages in the collector: stored as they are, once, and never confirmed."""
 
 import json
@@ -248,7 +249,7 @@ def stored(process, prefix="plugs/"):
     ]
 
 
-def test_messages_are_stored_as_they_are_beside_those_of_boards(mosquitto, tmp_path, sources):  # noqa: F811
+def test_messages_are_stored_as_they_are_beside_those_of_boards(mosquitto, tmp_path, sources):
     client = connect(mosquitto, "sender")
     pairs = [("plugs/a", b'{"v":1}'), ("plugs/b", b"\xff\0no json"), ("m-7/values", b"3")]
     publish(client, [("plugs/old", b"retained")], retain=True)
@@ -269,7 +270,7 @@ def test_messages_are_stored_as_they_are_beside_those_of_boards(mosquitto, tmp_p
         disconnect(client, watcher.client)
 
 
-def test_nothing_is_acknowledged_before_fsync(mosquitto, tmp_path, sources):  # noqa: F811
+def test_nothing_is_acknowledged_before_fsync(mosquitto, tmp_path, sources):
     client = connect(mosquitto, "sender")
     with collector(tmp_path, mosquitto.port, sources, program=GATED) as process:
         process.wait_subscribed(3)
@@ -283,7 +284,7 @@ def test_nothing_is_acknowledged_before_fsync(mosquitto, tmp_path, sources):  # 
     disconnect(client)
 
 
-def test_a_killed_connection_stores_each_message_once(mosquitto, tmp_path, sources):  # noqa: F811
+def test_a_killed_connection_stores_each_message_once(mosquitto, tmp_path, sources):
     """The broker sends again what was stored while the connection was gone, with DUP, and what has
     never arrived, perhaps with DUP. Equal payloads are different messages."""
     client = connect(mosquitto, "sender")
@@ -335,7 +336,7 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_kill_around_the_fsync_stores_each_message_once(mosquitto, tmp_path, sources, moment):  # noqa: F811
+def test_a_kill_around_the_fsync_stores_each_message_once(mosquitto, tmp_path, sources, moment):
     client = connect(mosquitto, "sender")
     pairs = [("plugs/a", b"same" if n % 2 else b"%d" % n) for n in range(20)]
     program = KILLED.replace("WHEN", MOMENTS[moment])
@@ -351,7 +352,7 @@ def test_a_kill_around_the_fsync_stores_each_message_once(mosquitto, tmp_path, s
     disconnect(client)
 
 
-def test_kills_at_random_moments_store_each_message_once(mosquitto, tmp_path, sources):  # noqa: F811
+def test_kills_at_random_moments_store_each_message_once(mosquitto, tmp_path, sources):
     client = connect(mosquitto, "sender")
     pairs, is_over = [], threading.Event()
 
@@ -376,7 +377,7 @@ def test_kills_at_random_moments_store_each_message_once(mosquitto, tmp_path, so
     disconnect(client)
 
 
-def test_a_filter_that_the_file_no_longer_has_is_unsubscribed(mosquitto, tmp_path, sources):  # noqa: F811
+def test_a_filter_that_the_file_no_longer_has_is_unsubscribed(mosquitto, tmp_path, sources):
     client = connect(mosquitto, "sender")
     with collector(tmp_path, mosquitto.port, sources) as process:
         process.wait_subscribed(3)

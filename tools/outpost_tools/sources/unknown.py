@@ -33,7 +33,7 @@ def groups(left: dict[bytes, list[Sample]]) -> Iterator[tuple[guess.Shape, list[
 def _is_plain(topic: bytes) -> bool:
     """Whether a pattern can have its levels as they are."""
     try:
-        return not set("{}+#\0") & set(topic.decode()) and not topic.startswith(b"$")
+        return not set("+#{}\0") & set(topic.decode()) and not topic.startswith(b"$")
     except UnicodeDecodeError:
         return False
 
