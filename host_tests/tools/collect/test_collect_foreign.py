@@ -5,6 +5,7 @@
 import json
 import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -24,7 +25,9 @@ from outpost_tools.collect.log import frame_key
 from outpost_tools.common import segments
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.mqtt_packets import DUP
-from outpost_tools.sources import file
+from outpost_tools.sources import file, ready_files
+from outpost_tools.sources.decode import of_frame
+from outpost_tools.sources.result import Message, Refused
 from real_broker import Link
 
 TEXT = """
@@ -375,6 +378,56 @@ def test_kills_at_random_moments_store_each_message_once(mosquitto, tmp_path, so
         assert process.interrupt() == 0
         assert sorted(stored(process)) == sorted(pairs)
     disconnect(client)
+
+
+def readings(mapping, frames):
+    """Of the frames that are for this mapping: {(device, name, time, value)} with how often."""
+    found = Counter()
+    for frame in frames:
+        result = of_frame(mapping, frame)
+        if isinstance(result, Message) and not result.is_last_known:
+            for one in result.readings:
+                at = one.time_us if result.time_from == "device" else None
+                found[result.device, one.name, at, one.value] += 1
+    return found
+
+
+def test_a_wrong_mapping_is_mended_and_applied_to_the_log(mosquitto, tmp_path):
+    """50 devices, two kills of the collector, and a mapping that reads the wrong field. Afterwards
+    the readings are those of what was sent, computed without our code."""
+    text = ready_files.text("numbers")
+    wrong = text.replace('time = "time"', 'time = "at"').replace('["**"]', '["pump.*"]')
+    (tmp_path / "sources.toml").write_text(wrong)
+    client, wanted = connect(mosquitto, "sender"), Counter()
+    with collector(tmp_path, mosquitto.port, tmp_path / "sources.toml") as process:
+        process.wait_subscribed(2)
+        for turn in range(6):
+            pairs = []
+            for device in range(50):
+                at, value = 1_768_478_400 + turn, device + turn / 4
+                document = {"time": at, "temperature": value, "pump": {"on": True}, "mode": "x"}
+                pairs.append((f"sensors/d{device}", json.dumps(document).encode()))
+                wanted[f"d{device}", "temperature", at * 1_000_000, value] += 1
+                wanted[f"d{device}", "pump.on", at * 1_000_000, 1.0] += 1
+            publish(client, pairs)
+            if turn in (2, 4):
+                process.kill()
+                process.start()
+        wait_until(lambda: len(process.frames()) >= 300)
+        assert process.interrupt() == 0
+        frames = process.frames()
+    disconnect(client)
+    assert readings(file.parse(wrong, "s.toml"), frames).keys().isdisjoint(wanted)
+    mended = file.parse(text, "s.toml")
+    assert all(mended.has(one.topic) for one in frames)
+    assert readings(mended, frames) == wanted
+
+
+def test_a_frame_that_was_cut_is_refused_as_such():
+    data = segments.sealed_bytes([segments.encode_frame(1, TOPIC, b"1" * 70_000)])
+    (frame,) = segments.scan(data)
+    found = of_frame(file.parse(TEXT, "s.toml"), frame)
+    assert found == Refused("longer than 65536 bytes", "plugs", "a")
 
 
 def test_a_filter_that_the_file_no_longer_has_is_unsubscribed(mosquitto, tmp_path, sources):
