@@ -216,7 +216,7 @@ def test_the_file_stays_bounded(foreign, tmp_path):
 
 def test_filters_that_are_left_are_known_at_the_next_start(foreign, tmp_path):
     assert (foreign.filters, foreign.left) == (["+/values", "plugs/+"], [])
-    foreign.subscribed()
+    foreign.note(foreign.filters)
     text = TEXT.replace("plugs/{device}", "other/{device}")
     later = Foreign(file.parse(text, "s.toml"), "outpost", tmp_path)
     assert (later.filters, later.left) == (["+/values", "other/+"], ["plugs/+"])

@@ -66,7 +66,8 @@ class Foreign:
         self._wanted = [] if mapping is None else [topics.parse(one) for one in mapping.topics]
         _check(mapping, prefix)
         self.filters = [one.filter for one in self._wanted]
-        self.left = [one for one in self._filters_before() if one not in self.filters]
+        self._noted = self._filters_before()
+        self.left = [one for one in self._noted if one not in self.filters]
         self._known: dict[bytes, bool] = {}
         self._is_to_rewrite = False
         self._stored = self._load()
@@ -135,10 +136,14 @@ class Foreign:
         with contextlib.suppress(OSError):
             (self._directory / "foreign.ids").unlink(missing_ok=True)
 
-    def subscribed(self) -> None:
-        """The broker has these filters, and no others."""
+    def note(self, filters: list[str]) -> None:
+        """The broker may have these filters in our session, and no others. Call it before
+        SUBSCRIBE, with those that are left, and without them after UNSUBACK."""
+        if filters == self._noted:
+            return
         with contextlib.suppress(OSError):
-            files.replace_text(self._directory / "foreign.filters", json.dumps(self.filters))
+            files.replace_text(self._directory / "foreign.filters", json.dumps(filters))
+            self._noted = filters
 
     def _load(self) -> dict[bytes, bytes]:
         """The identifiers of earlier runs."""

@@ -60,6 +60,7 @@ class Link(Connection):
         'the boards the setting confirmation = "queued"',
     }
     refused = 0  # filters that this user may not subscribe to
+    _left: set[int | None] = set()  # packet identifiers of UNSUBSCRIBEs without an answer
     # set at each connection; the loop clears it when it has confirmed everything again
     fresh = False
 
@@ -102,6 +103,7 @@ class Link(Connection):
         self._retiring, self._is_queued = retiring, is_queued
         self._unacknowledged: set[int] = set()  # ids of those published with QoS 1
         self._client.on_publish = self._on_publish
+        self._client.on_unsubscribe = self._on_unsubscribe
 
     def set_farewell(self, statement: bytes) -> None:
         """The statement that the broker publishes to the group when our connection breaks. Call
@@ -204,13 +206,17 @@ class Link(Connection):
             self._ask(client, self._table + "+", 0)
 
     def _subscribe_foreign(self, client: mqtt.Client, foreign: Foreign) -> None:
+        wanted = [] if self._retiring else foreign.filters
         left = [*foreign.left, *(foreign.filters if self._retiring else [])]
-        for name in left:
-            client.unsubscribe(self._share + name)
-        if not self._retiring:
-            for name in foreign.filters:
-                self._ask(client, self._share + name, 1)
-            foreign.subscribed()
+        foreign.note([*wanted, *left])
+        self._left = {client.unsubscribe(self._share + name)[1] for name in left}
+        for name in wanted:
+            self._ask(client, self._share + name, 1)
+
+    def _on_unsubscribe(self, _client, _userdata, mid, _reasons, _properties) -> None:
+        self._left.discard(mid)
+        if self._foreign is not None and not self._left:
+            self._foreign.note([] if self._retiring else self._foreign.filters)
 
     def _accepted(self, client: mqtt.Client, flags: Any) -> None:
         if self._foreign is not None and not flags.session_present:
