@@ -15,8 +15,8 @@ export PYTHONDONTWRITEBYTECODE :=
 	bench-start bench-store brokers build clean cluster-test commands demo demo-seeds format fuzz \
 	help home-assistant kills kills-readers kills-run kills-store kills-tables kit-cuts lint \
 	live-pictures lock lock-packages mixed mutants power-loss program-heap prove refusals rp2 setup \
-	size size-diff soak soak-collector test test-cpython test-long test-micropython types venv \
-	virtual-days
+	size size-diff soak soak-collector test test-cpython test-long test-micropython types \
+	update-cuts venv virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
@@ -77,6 +77,10 @@ mutants: setup  ## each token of the library changed, and what kills it: hours; 
 rp2: setup  ## the RP2 port on an emulated chip: flash over USB, CUTS=n power cuts (300), cycles
 	@$(PYTHON) tools/setup.py --rp2
 	@$(BIN)/python host_tests/rigs/rp2040/long_run.py $(if $(CUTS),--cuts $(CUTS))
+
+update-cuts: setup  ## power cuts in updates of all modules, emulated Pico W: CUTS=n (50)
+	@$(PYTHON) tools/setup.py --rp2
+	@$(BIN)/python host_tests/rigs/rp2040/update_cuts.py $(if $(CUTS),--cuts $(CUTS))
 
 soak: setup  ## simulated years of a board: YEARS=n (8: an hour), INTERVAL=s between messages (10)
 	@$(BIN)/python host_tests/fuzz/soak.py $(if $(YEARS),--years $(YEARS)) \

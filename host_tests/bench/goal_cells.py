@@ -370,7 +370,7 @@ def chip_start(results: Results) -> Cell:
         for name, row in results.get("chip", {}).items()
         if name.startswith(("import of", "mount of", "64 pinned"))
     ]
-    return _start_cell(found["stored_s"], 1.0, profile)
+    return _start_cell(found["stored_s"], 0.8, profile)
 
 
 def chip_start_frozen(results: Results) -> Cell:
@@ -379,7 +379,7 @@ def chip_start_frozen(results: Results) -> Cell:
     profile = [
         (name.removesuffix("_s").replace("_", " "), f"{found[name]:.2f} s") for name in names
     ]
-    return _start_cell(found["frozen_stored_s"], 0.6, profile)
+    return _start_cell(found["frozen_stored_s"], 0.25, profile)
 
 
 def _start_cell(seconds: float, goal: float, profile: list[tuple[str, str]]) -> Cell:

@@ -13,7 +13,8 @@ Each configuration: bytes in use, without places for names that are not there ye
 own column), largest free piece, and how many connections the board opened until its first message
 was there (1: at the first try). RECONNECTED are measured once more after their connection was cut
 ten times. A figure beyond LEAST_FREE or the baseline
-(host_tests/baselines/program_heap.csv) by more than TOLERANCE fails. --short: only SHORT, half a
+(host_tests/baselines/program_heap.csv) by more than TOLERANCE fails. GOALS are those of the design;
+where one is missed, --parts says who has the bytes. --short: only SHORT, half a
 minute; `make size` runs it. --parts: who has it, by module and kind (rp2040/heap.py). --write
 makes the figures the baseline.
 """
@@ -61,6 +62,7 @@ _ANSWER = re.compile(r"the heap used (\d+)\r?\n.*?max free sz: (\d+)", re.S)
 TOLERANCE = 1.02  # of the baseline: two runs of the same differ by up to 2 KB
 LEAST_FREE = 20_000  # a second connection over TLS needs 17 KB in one piece
 STAND_INS = ("heap_probe", "ppp_wlan")
+_INTERPRETER = ("(of the interpreter)", "other")
 _UNIT = 16  # bytes: the allocation unit of the heap
 
 COMMON = {
@@ -102,6 +104,13 @@ RECONNECTED = (
     "everything, TLS, frozen",
 )
 COLUMNS = ("used", "spare", "largest", "connects")
+# Bytes in use: (configuration, less those of this one if any, at most)
+GOALS = (
+    ("broker", "", 80_000),
+    ("level 5", "broker", 10_000),
+    ("commands, update", "broker", 14_000),
+)
+LINE_BYTES = 2 * 2064  # both buffers of the stand-in's UART, which no module owns
 
 
 @dataclass(frozen=True)
@@ -277,6 +286,7 @@ def table_of(parts: dict[tuple[str, str], int]) -> list[str]:
     """Returns bytes by module and kind, largest first; without what the measurement itself
     holds."""
     parts = {key: size for key, size in parts.items() if key[0] not in STAND_INS}
+    parts[_INTERPRETER] = parts.get(_INTERPRETER, LINE_BYTES) - LINE_BYTES
     sums: Counter[str] = Counter()
     for (module, _), size in parts.items():
         sums[module] += size
@@ -288,6 +298,27 @@ def table_of(parts: dict[tuple[str, str], int]) -> list[str]:
         each = (parts.get((module, kind), 0) for kind in kinds)
         rows.append((module, f"{size:,}", *(f"{one:,}" if one else "" for one in each)))
     return [f"  {row[0]:<34}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in rows]
+
+
+def goals(rows: dict[str, Heap]) -> list[str]:
+    """Returns a line for each goal whose configurations were measured."""
+    lines = []
+    for name, without, most in GOALS:
+        if name in rows and (not without or without in rows):
+            used = rows[name].net - (rows[without].net if without else 0)
+            more = f", more than {without}" if without else ""
+            verdict = "reached" if used <= most else f"missed by {used - most:,}"
+            lines.append(f"goal: {name}{more}: {used:,} bytes, at most {most:,}: {verdict}")
+    for name in (f"everything, TLS{also}" for also in ("", FROZEN)):
+        if name in rows:
+            row = rows.get(f"{name}, {CUTS} reconnects", rows[name])
+            is_reached = row.connects == 1 and row.largest >= LEAST_FREE
+            verdict = "reached" if is_reached else "missed"
+            lines.append(
+                f"goal: {name}: connects at the first try, then {LEAST_FREE:,} bytes are free in "
+                f"one piece: {row.largest:,}: {verdict}"
+            )
+    return lines
 
 
 def faults(rows: dict[str, Heap], known: dict[str, Heap]) -> list[str]:
@@ -359,6 +390,7 @@ def main() -> int:
     except (ToolError, core.NoCompiler) as error:
         print(f"program_heap: not measured: {error}", file=sys.stderr)
         return 2
+    print(*goals(rows), sep="\n")
     if args.write:
         write_baseline(known | rows)
         known = read_baseline()

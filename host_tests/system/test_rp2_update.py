@@ -1,6 +1,7 @@
 # cpython-only: emulates an RP2040
 """`outpost update` to the emulated chip with the real MicroPython port: its flash, littlefs,
-watchdog and reset. The network is a UART to a real mosquitto.
+watchdog and reset. The network is a UART to a real mosquitto; for the power cuts, lwIP and TLS
+(`make update-cuts` is the long form).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.device import kinds, needed, payload
 from paths import REPOSITORY
-from rp2040 import image, littlefs
+from rp2040 import image, littlefs, update_cuts
 from rp2040.board import Board, flash_image
 from rp2040.uart_link import Network
 from updated_board import KEY, checkout, record_of
@@ -110,3 +111,12 @@ def test_new_firmware_runs_and_one_that_hangs_is_taken_back(board, tmp_path, mon
     assert code_on(board.image, files) == set(files)
     board.run_for(20, lambda: "/update/phase" not in littlefs.read(board.image))
     assert board.feeds > 0 and "Traceback" not in board.text
+
+
+@pytest.mark.timeout(3600)
+def test_an_update_of_every_module_is_done_or_taken_back_whatever_the_power_does():
+    if find_mosquitto() is None:
+        pytest.skip("missing: mosquitto; run `make setup`")
+    chip_image.found_or_skip("pico-ppp")
+    ends = update_cuts.run(3, seed=1, is_plain=False)
+    assert set(ends) <= {"done: new", "taken back: old"} and ends.total() > 0

@@ -461,3 +461,17 @@ def test_a_board_of_somebodys_own_that_says_nothing_is_not_judged(tmp_path):
     own = dataclasses.replace(PICO, folder=tmp_path)
     assert memory_fit.memory_of(own) is None and memory_fit.fits(full_of("update series"), own)
     assert memory_fit.faults(full_of("update series"), own) == []
+
+
+def test_a_goal_of_the_heap_counts_only_what_was_measured():
+    def of(used: int, largest: int = 0, connects: int = 1) -> program_heap.Heap:
+        return program_heap.Heap(used, 0, largest, connects)
+
+    assert program_heap.goals({"level 5": of(90_000)}) == []
+    lines = program_heap.goals({"broker": of(80_001), "level 5": of(90_001)})
+    assert [line.rpartition(": ")[2] for line in lines] == ["missed by 1", "reached"]
+    rows = {"everything, TLS": of(1, 30_000), "everything, TLS, 10 reconnects": of(1, 19_999)}
+    assert program_heap.goals(rows)[0].endswith("19,999: missed")
+    rows = {"everything, TLS, frozen": of(1, 20_000)}
+    assert program_heap.goals(rows)[0].endswith("20,000: reached")
+    assert program_heap.goals({"everything, TLS": of(0, 0, 0)})[0].endswith("missed")

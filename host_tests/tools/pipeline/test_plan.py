@@ -240,7 +240,7 @@ def test_gold_of_two_drivers_is_that_of_one(case):
 
 def test_a_replay_beside_any_commit_of_a_round_frees_each_frame_once(case):
     """In the end there may be frames that wait for the next round."""
-    for commits in range(6):
+    for commits in (0, 1, 2, 5):
         place, driver = case.fresh(), None
         with without_gold():
             driver = case.driver(place)
@@ -277,7 +277,7 @@ def test_compaction_between_any_two_commits_changes_nothing(case):
 def test_compaction_keeps_what_the_driver_needs_that_finishes_an_open_round(case):
     """Also with --keep-hours 0, after a driver that died."""
     with without_gold():
-        for commits in range(len(tables.SILVER_TABLES) + 1):
+        for commits in range(1, len(tables.SILVER_TABLES)):
             place = case.fresh()
             upkeep.compact(place, kept_h=0)
             driver = case.driver(place)
@@ -297,7 +297,7 @@ def test_a_device_that_is_deleted_beside_a_round_does_not_come_back(case, tmp_pa
     shutil.copytree(case.log, again)
     first_part(again)
     second_part(again)
-    for commits in (0, 1, 2, 4, 5):
+    for commits in (1, 2, 5):
         place = case.fresh()
         driver = case.driver(place)
         with without_gold():
@@ -401,7 +401,7 @@ class Scene:
         run(self.log, self.place)
 
 
-@settings(max_examples=int(os.environ.get("PLAN_EXAMPLES", "4")), deadline=None,
+@settings(max_examples=int(os.environ.get("PLAN_EXAMPLES", "3")), deadline=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 @given(st.lists(st.sampled_from(ACTIONS), min_size=6, max_size=16), st.booleans())
 def test_whatever_happens_beside_two_drivers_the_tables_are_those_of_one(case, actions, is_alike):

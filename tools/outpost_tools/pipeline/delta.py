@@ -140,6 +140,12 @@ class Opened:
 def version_before(table: DeltaTable, batches: Iterable[Batch]) -> int:
     """The version on top of which these batches were committed, of a table that has them; the
     table's own where its log no longer shows that."""
+    found = version_with(table, batches)
+    return table.version() if found is None else found - 1
+
+
+def version_with(table: DeltaTable, batches: Iterable[Batch]) -> int | None:
+    """The newest version that brought one of these batches; None where the log does not show it."""
     store, wanted = place_of(table), {*batches}
     for version in range(table.version(), 0, -1):
         try:
@@ -148,8 +154,8 @@ def version_before(table: DeltaTable, batches: Iterable[Batch]) -> int:
             break
         known = [one["txn"] for one in actions if "txn" in one]
         if any((one["appId"], one["version"]) in wanted for one in known):
-            return version - 1
-    return table.version()
+            return version
+    return None
 
 
 def _actions(store: Store, version: int) -> list[dict]:

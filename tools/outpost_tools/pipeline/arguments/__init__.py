@@ -14,6 +14,7 @@ examples:
   outpost pipeline package outpost.zip                           for spark-submit and executors
   outpost pipeline status --log log --tables tables              backlog, contents of the tables,
                                                                  quarantine by reason
+  outpost pipeline receipt --tables tables --device kitchen      which numbers are in which version
   outpost pipeline replay --tables tables --reason "unknown version 2"
                                                                  after a fix, before the next run
   outpost pipeline compact --tables tables                       merge small files; also during a
@@ -26,5 +27,5 @@ examples:
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
-    members = ("run", "package", "status", "replay", "compact", "delete", "prune")
+    members = ("run", "package", "status", "receipt", "replay", "compact", "delete", "prune")
     add_group(subparsers, "pipeline", SUMMARY, __name__, members, examples=_EXAMPLES)
