@@ -25,6 +25,7 @@ from outpost_tools import cli
 from outpost_tools.collect.batch import Batch, Entry
 from outpost_tools.collect.disk_log import DiskLog
 from outpost_tools.collect.foreign import Foreign
+from outpost_tools.collect.identifiers import digest
 from outpost_tools.collect.log import frame_key
 from outpost_tools.collect.store_log import StoreLog
 from outpost_tools.common.errors import ToolError
@@ -238,6 +239,17 @@ def test_in_a_bucket_a_forgetting_that_was_refused_precedes_the_next_segment(tmp
     assert not (log.folder.path / "foreign.after").exists()
     commit(log, batch_of(foreign, (TWO, b"2")))
     assert are_known(made(killed(log)), (ONE, DATA), (TWO, b"2")) == [False, True]
+
+
+def test_in_a_bucket_the_newest_segments_are_read_and_the_last_message_counts(tmp_path):
+    log = KINDS["bucket"](tmp_path)
+    foreign = made(log)
+    for number in range(70):
+        packet_id = (number % 68 + 1).to_bytes(2, "big")
+        commit(log, batch_of(foreign, (packet_id, b"%d" % number)))
+    found = killed(log).identifiers()
+    assert found.keys() == {(n % 68 + 1).to_bytes(2, "big") for n in range(6, 70)}
+    assert found[ONE] == digest(TOPIC, b"68")
 
 
 def test_a_refused_batch_that_was_tried_again_is_still_in_doubt(tmp_path, monkeypatch):

@@ -16,10 +16,10 @@ exception: the last PUT of this collector's previous life may arrive after the s
 the first number of a life may be taken; its messages then count as stored.
 
 A segment's end has the packet identifiers of other people's messages, so they become durable with
-them and cost no PUT. A start reads those of the newest 64 segments. A broker that sends without
-waiting for PUBACKs fills these in a minute or more, and misses the connection sooner; one that
-waits has fewer messages in flight than they hold. In the exception above, the messages that come
-again before the number is found taken are stored twice.
+them and cost no PUT. A start reads those of the newest 64 segments, or 65,535 messages. A broker
+that sends without waiting for PUBACKs fills these in a minute or more, and misses the connection
+sooner; one that waits has fewer messages in flight than they hold. In the exception above, the
+messages that come again before the number is found taken are stored twice.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ _POLL_S = 0.01
 _STALL_MESSAGES, _STALL_S = 10, 0.05
 _READERS = 8  # at the start
 _AFTER, _NEWEST = "foreign.after", 64
+_MOST_IDS = 65_535  # that MQTT has
 _NO_ID = bytes(2)
 
 
@@ -159,9 +160,13 @@ class StoreLog(Log):
             after = -1
         listed = segments.sealed_segments(self.folder, after=max(after, self._number - 1 - _NEWEST))
         found: dict[bytes, bytes] = {}
+        messages = 0
         with ThreadPoolExecutor(_READERS) as pool:
-            for one in pool.map(segments.contents, listed):
-                found.update(_identifiers(one))
+            while listed and messages < _MOST_IDS:
+                for one in pool.map(segments.contents, reversed(listed[-_READERS:])):
+                    found = {**dict(_identifiers(one)), **found}  # the newest first
+                    messages += one.frame_count
+                del listed[-_READERS:]
         return found
 
     def forget_identifiers(self) -> None:

@@ -264,7 +264,7 @@ class Contents:
             ends = self._ends(at, most, at + most_bytes)
             if not ends:
                 following = self._next_frame(at)
-                self._skip(at, following, messages=int(following - at != _END_BYTES))
+                self._skip(at, following, messages=int(not self._may_be_end(at, following)))
                 at = following
                 continue
             first, at = at, ends[-1]
@@ -302,6 +302,11 @@ class Contents:
             self.packet_ids = self.data[at + _END_BYTES : ends[-1]]
             self.is_ended = True
             ends.pop()
+
+    def _may_be_end(self, begin: int, end: int) -> bool:
+        """Whether the damage has the length of the end."""
+        with_ids = _END_BYTES + 2 * self.frame_count
+        return end - begin == _END_BYTES or (end == len(self.data) and end - begin == with_ids)
 
     def _next_frame(self, damaged_at: int) -> int:
         """Where the next frame begins; the end of the file if there is none."""
