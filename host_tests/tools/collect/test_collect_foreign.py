@@ -34,6 +34,7 @@ from outpost_tools.log import segments
 from outpost_tools.sources import file, ready_files
 from outpost_tools.sources.decode import of_frame
 from outpost_tools.sources.result import Message, Refused
+from outpost_tools.store import at
 from outpost_tools.store.local import LocalStore
 from real_broker import Link
 
@@ -406,7 +407,13 @@ def test_a_kill_around_the_fsync_stores_each_message_once(mosquitto, tmp_path, s
     disconnect(client)
 
 
-def test_kills_at_random_moments_store_each_message_once(mosquitto, tmp_path, sources):
+@pytest.mark.parametrize("kind", KINDS)
+def test_kills_at_random_moments_store_each_message_once(
+    mosquitto, tmp_path, sources, kind, request
+):
+    log = None
+    if kind == "bucket":
+        log = at.at(f"{request.getfixturevalue('bucket_url')}/log")
     client = connect(mosquitto, "sender")
     pairs, is_over = [], threading.Event()
 
@@ -416,7 +423,7 @@ def test_kills_at_random_moments_store_each_message_once(mosquitto, tmp_path, so
             client.publish(*pairs[-1], 1)
 
     sender = threading.Thread(target=send)
-    with collector(tmp_path, mosquitto.port, sources) as process:
+    with collector(tmp_path, mosquitto.port, sources, log=log) as process:
         process.wait_subscribed(3)
         sender.start()
         for turn in range(5):
@@ -428,6 +435,36 @@ def test_kills_at_random_moments_store_each_message_once(mosquitto, tmp_path, so
         wait_until(lambda: {*pairs} <= {*stored(process)})
         assert process.interrupt() == 0
         assert sorted(stored(process)) == sorted(pairs)
+    disconnect(client)
+
+
+def test_a_connection_that_ends_during_a_put_stores_each_message_once(
+    mosquitto, tmp_path, sources, bucket_url, faulty_store
+):
+    """The broker sends them again while they are neither durable nor acknowledged."""
+    client, sent, log = connect(mosquitto, "sender"), [], at.at(f"{bucket_url}/log")
+    with Link(mosquitto.port) as link, collector(
+        tmp_path, link.port, sources, log=log
+    ) as process:  # fmt: skip
+        process.wait_subscribed(3)
+        for turn in range(3):
+            held = threading.Event()
+            faulty_store.hold(held, kinds={"PUT"}, times=1, part="segment-")
+            puts = faulty_store.counts["PUT"]
+            pairs = [("plugs/a", b"same"), *(("plugs/b", b"%d %d" % (turn, n)) for n in range(15))]
+            publish(client, pairs)
+            sent += pairs
+            wait_until(lambda puts=puts: faulty_store.counts["PUT"] > puts)
+            link.cut()
+            link.restore()
+            count = process.text().count("session resumed")
+            wait_until(lambda count=count: process.text().count("session resumed") > count)
+            time.sleep(0.3)
+            held.set()
+            count = len(sent)
+            wait_until(lambda count=count: len(stored(process)) >= count)
+        assert process.interrupt() == 0
+        assert sorted(stored(process)) == sorted(sent)
     disconnect(client)
 
 
