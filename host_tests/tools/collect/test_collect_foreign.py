@@ -285,9 +285,9 @@ def sources(tmp_path):
     return path
 
 
-def collector(tmp_path, port, sources, **how):
+def collector(tmp_path, port, sources, *, more=(), **how):
     options = ["--sources", str(sources)] if sources else []
-    return Process(tmp_path, port, options=options, **how)
+    return Process(tmp_path, port, options=[*options, *more], **how)
 
 
 def publish(client, pairs, *, retain=False):
@@ -465,6 +465,27 @@ def test_a_connection_that_ends_during_a_put_stores_each_message_once(
             wait_until(lambda count=count: len(stored(process)) >= count)
         assert process.interrupt() == 0
         assert sorted(stored(process)) == sorted(sent)
+    disconnect(client)
+
+
+def test_a_kill_after_a_put_and_before_its_answer_stores_each_message_once(
+    mosquitto, tmp_path, sources, bucket_url, faulty_store
+):
+    client, log = connect(mosquitto, "sender"), at.at(f"{bucket_url}/log")
+    pairs = [("plugs/a", b"same" if n % 2 else b"%d" % n) for n in range(20)]
+    one_segment = ["--segment-seconds", "3"]
+    with collector(tmp_path, mosquitto.port, sources, more=one_segment, log=log) as process:
+        process.wait_subscribed(3)
+        faulty_store.cut_after(kinds={"PUT"}, times=1000, part="segment-")
+        publish(client, pairs)
+        wait_until(lambda: len(stored(process)) == len(pairs))
+        process.kill()
+        faulty_store.clear()
+        process.start()
+        publish(client, [("plugs/b", b"later")])
+        wait_until(lambda: ("plugs/b", b"later") in stored(process))
+        assert process.interrupt() == 0
+        assert sorted(stored(process)) == sorted([*pairs, ("plugs/b", b"later")])
     disconnect(client)
 
 
