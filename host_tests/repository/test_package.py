@@ -161,7 +161,7 @@ def needed_by(job: str) -> set[str]:
 @pytest.mark.parametrize(
     ("job", "extras"),
     [("export", ["export"]), ("report", ["report"]), ("pipeline", ["pipeline"]),
-     ("sources", ["sources"]), ("home", []), ("live", []), ("collect", []), ("device", []),
+     ("sources", ["sources"]), ("home", []), ("live", []), ("collect", ["sources"]), ("device", []),
      ("republish", [])],
 )  # fmt: skip
 def test_an_extra_brings_all_that_its_job_imports(job, extras):

@@ -19,6 +19,8 @@ ENCODED = [
 MAGIC_BYTES = len(frames.MAGIC)
 VERSION_1 = frames.MAGIC_1 + b"".join(ENCODED)
 WHOLE = frames.sealed_bytes(ENCODED)
+IDS = b"\0\1\0\0\0\2\0\3\0\4"
+WITH_IDS = frames.sealed_bytes(ENCODED, IDS)
 ENDS = [MAGIC_BYTES + sum(map(len, ENCODED[:n])) for n in range(len(ENCODED) + 1)]
 FLIPS = [1 << bit for bit in range(8)] + [0xFF]
 
@@ -33,7 +35,7 @@ def flipped(data: bytes, index: int, bits: int) -> bytes:
     return data[:index] + bytes([data[index] ^ bits]) + data[index + 1 :]
 
 
-@pytest.mark.parametrize("data", [WHOLE, VERSION_1])
+@pytest.mark.parametrize("data", [WHOLE, WITH_IDS, VERSION_1])
 def test_frames_come_back_as_they_were_written(data):
     found = frames.Contents(data)
     read_back = list(found.frames())
@@ -45,7 +47,7 @@ def test_frames_come_back_as_they_were_written(data):
     assert found.damage == []
 
 
-@pytest.mark.parametrize("data", [WHOLE, VERSION_1], ids=["version 2", "version 1"])
+@pytest.mark.parametrize("data", [WHOLE, WITH_IDS, VERSION_1], ids=["2", "2 with ids", "1"])
 def test_any_flipped_byte_costs_at_most_its_frame_and_is_reported(data):
     for index, bits in itertools.product(range(len(data)), FLIPS):
         hit = [n for n in range(5) if ENDS[n] <= index < ENDS[n + 1]]
@@ -155,6 +157,16 @@ def test_an_oversize_payload_is_cut_and_its_true_length_kept():
 def test_retain_is_remembered():
     (frame,) = frames.scan(frames.sealed_bytes([frames.encode_frame(1, b"t", b"x", retain=True)]))
     assert frame.retained
+
+
+def test_the_end_may_have_packet_identifiers():
+    _, found = read(WITH_IDS)
+    assert found.packet_ids == IDS and found.is_ended
+    assert read(WHOLE)[1].packet_ids == b""
+    end = WITH_IDS[ENDS[-1] :]
+    assert frames.is_end(end) and frames.is_end(WHOLE[ENDS[-1] :])
+    assert not frames.is_end(end[:-1]) and not frames.is_end(end + end)
+    assert len(frames.following(WITH_IDS[MAGIC_BYTES:], MAGIC_BYTES)) == len(ENCODED)
 
 
 def test_the_layout_is_what_the_page_says():

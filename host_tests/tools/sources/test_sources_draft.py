@@ -4,8 +4,10 @@
 import tomllib
 from datetime import datetime, timedelta
 
+import hypothesis
 import msgspec
 import pytest
+from hypothesis import strategies as st
 
 from outpost_tools.sources import draft, examples, file, guess, ready_files, toml_text
 from outpost_tools.sources.decode import decode
@@ -195,6 +197,35 @@ def test_odd_topics_and_payloads_stop_no_draft():
     found = Heard()
     found.add(Sample(b"\xff/x", b'{"v":1}', NOW_MS, False))
     assert made.readers and draft.of(found, None).readers == []
+
+
+LEVELS = st.sampled_from(
+    ["a", "b", "tele", "SENSOR", "LWT", "zigbee2mqtt", "status", "sensor", "state", "events", "rpc",
+     "homeassistant", "", "+", "x y", "{device}", "\x1b", "'", '"', "\\", "a.b", "\u00e4"]
+)  # fmt: skip
+PAYLOADS = st.sampled_from(
+    [b"1", b"on", b"online", b"Online", b'{"a":1}', b'{"time":"2026-01-15T13:00:00","a":{"b":2}}',
+     b'{"Time":"x","ENERGY":{"Power":3}}', b'[{"n":"a","v":1}]', b'[{"bn":"x","n":"a","v":1}]',
+     b'{"node":"x","v":1,"ts":1768478400}', b'{"method":"NotifyStatus","params":{"s":{"tC":1}}}',
+     b"\xff", b"", b'{"temperature":1,"last_seen":5}', b'{"\'":{"\\"":1}}', b'{"state":"online"}']
+)  # fmt: skip
+MESSAGES = st.lists(
+    st.tuples(st.lists(LEVELS, min_size=1, max_size=4), PAYLOADS, st.booleans()), max_size=12
+)
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(MESSAGES)
+def test_whatever_is_heard_the_draft_is_a_valid_file_with_right_examples(messages):
+    """Unless its notes say that it needs an edit."""
+    found = Heard(seconds=1)
+    for levels, payload, retained in messages:
+        found.add(Sample("/".join(levels).encode(), payload, NOW_MS, retained))
+    made = draft.of(found, "Europe/Berlin")
+    needs_edit = any("edit" in note or "overlap" in note for note in made.notes)
+    if made.readers and not needs_edit:
+        mapping = file.parse(made.text, "draft.toml")
+        assert list(examples.faults(mapping)) == []
 
 
 # --- Bounds ---

@@ -104,6 +104,13 @@ def test_a_source_and_a_state_must_not_overlap_either():
     assert "'a' (line 1)" in fault(GOOD + state) and "'b' (line 5)" in fault(GOOD + state)
 
 
+def test_a_long_file_is_read():
+    """Each pair of patterns is compared."""
+    table = '[[source]]\nname = "s{0}"\ntopic = "plant/line-{0}/{{device}}/data"\nvalues = ["*"]\n'
+    text = "".join(table.format(number) for number in range(300))
+    assert len(file.parse(text, "s.toml").sources) == 300
+
+
 def test_a_header_in_a_text_does_not_shift_the_lines_of_a_file_that_has_none():
     inline = 'source = [{ name = "a", topic = "a", values = ["*"] }]'
     assert fault(inline).startswith("s.toml: source 'a': the device is not known")
@@ -116,6 +123,7 @@ def test_a_header_in_a_text_does_not_shift_the_lines_of_a_file_that_has_none():
         (b"\xff\xfe", "not UTF-8; save it as UTF-8"),
         (b"#" * (1 << 20) + b"#", "larger than 1 MiB"),
     ],
+    ids=["none", "not UTF-8", "large"],
 )
 def test_a_file_that_cannot_be_read_is_said(tmp_path, data, says):
     path = tmp_path / "s.toml"

@@ -4,9 +4,11 @@ arguments.py  `outpost collect`
 start.py      from the arguments to a running collector
 access.py     the broker's address and the login: from options, or from `outpost broker`
 link.py       the MQTT connection: what arrived, acknowledge, publish
+foreign.py    other people's messages: which are stored, and copies of them
 batch.py      what came from the broker in one go
 log.py        what a log is, and its law; the two kinds:
 disk_log.py   on a disk: lock, segments, fsync
+identifiers.py    and the packet identifiers of other people's messages
 store_log.py  in a bucket: one PUT, one segment
 background.py what goes on meanwhile
 upload.py     copies the sealed segments of a disk into a bucket

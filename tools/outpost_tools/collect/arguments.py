@@ -29,6 +29,8 @@ examples:
   outpost collect --broker broker.example:8883 --log log --ca-file ca.pem \\
                   --user collector --password-file password.txt
   outpost collect --credentials fleet --log log                       made by `outpost broker init`
+  outpost collect --broker 127.0.0.1:1883 --log log --sources sources.toml
+                                                                      other senders' messages, too
   outpost collect --credentials fleet --log log --id collector-2 --share
   outpost collect --credentials fleet --log s3://bucket/log           no disk
   outpost collect --broker 127.0.0.1:1883 --log log --id c2 --share fleet
@@ -55,6 +57,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--prefix", help="topics are PREFIX/<device>/data and .../durable; default outpost"
+    )
+    parser.add_argument(
+        "--sources",
+        metavar="FILE",
+        type=Path,
+        help="also store the messages of other senders, on the topics in this file: see `outpost "
+        "sources --help`. They are not confirmed",
     )
     _add_protocol(parser)
     parser.add_argument(

@@ -5,6 +5,7 @@ Durable means fsync.
     segment-*.seg, .open,
     .cut                   see outpost_tools.log.segments
     state.json, .changes   what is durable in segments 0..n, see state.py
+    foreign.ids            packet identifiers of other people's messages, see identifiers.py
 
 The snapshot only saves time. After a kill, the segments above n are read again; without a snapshot,
 or with a damaged one, all segments are.
@@ -21,10 +22,12 @@ from pathlib import Path
 from outpost_tools.collect.audit import Audit
 from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.durable import Durable
+from outpost_tools.collect.identifiers import IdentifierFile
 from outpost_tools.collect.log import Log, LogBusyError, Stored, add_all_keys, add_keys
 from outpost_tools.collect.state import Saved
 from outpost_tools.collect.upload import Upload
 from outpost_tools.log import segments
+from outpost_tools.store.local import LocalStore
 
 SEGMENT_BYTES = 16 << 20
 SEGMENT_S = 5.0  # the age at which a segment is sealed for readers
@@ -109,11 +112,13 @@ class DiskLog(Log):
         Raises LogBusyError, OSError, or ValueError (a file in the directory that is not a segment).
         """
         self.directory = root / collector
-        self.place = str(self.directory)
+        self.folder, self.place = LocalStore(self.directory), str(self.directory)
         self.collector = collector
         self._segment_bytes, self._segment_seconds = segment_bytes, segment_seconds
         self._keep_news = keep_news
         self._added: list[Batch] = []
+        self._identifiers = IdentifierFile(self.directory)
+        self._is_announced = False  # what was added
         self._upload = upload
         self.directory.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.directory)
@@ -160,9 +165,14 @@ class DiskLog(Log):
             return None
         began = time.monotonic()
         frames = [frame for batch in self._added for frame in batch.frames]
+        foreign = [entry for batch in self._added for entry in batch.foreign]
+        if not self._is_announced:  # once: what is announced before the last time counts as stored
+            self._identifiers.announce(foreign)
+            self._is_announced = True
         if frames:
             self.store(frames)
-        stored, self._added = self._added, []
+        self._identifiers.stored(foreign)
+        stored, self._added, self._is_announced = self._added, [], False
         return Stored(stored, time.monotonic() - began)
 
     def tidy(self) -> None:
@@ -171,6 +181,12 @@ class DiskLog(Log):
     def newest_sealed(self) -> segments.Contents | None:
         newest = segments.sealed_segments(self.directory)[-1:]
         return segments.contents(newest[0]) if newest else None
+
+    def identifiers(self) -> dict[bytes, bytes]:
+        return self._identifiers.load()
+
+    def forget_identifiers(self) -> None:
+        self._identifiers.forget()
 
     def take_recovered(self) -> list[segments.Recovered]:
         found, self._recovered = self._recovered, []

@@ -2,7 +2,8 @@
 
 It subscribes to `<prefix>/+/data`, on a shared subscription when `share` names a group. Then it
 also subscribes to what the group's other collectors say (see exchange.py), with QoS 0, because a
-queue of old statements would help nobody.
+queue of old statements would help nobody. With `foreign` it also subscribes to the topics of other
+senders, whose messages become frames without a key (see foreign.py).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import re
 import ssl
 import termios
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import paho.mqtt.client as mqtt
 
-from outpost_tools.collect.batch import Batch
+from outpost_tools.collect.batch import Batch, Entry
 from outpost_tools.collect.clock import CollectorClock
+from outpost_tools.collect.foreign import Foreign
 from outpost_tools.collect.oddities import Oddities
 from outpost_tools.common import causes, refusals
 from outpost_tools.common.message import device_in, key_in
@@ -40,6 +42,10 @@ class Link(Connection):
         "retain": "For confirmations: start the collector with `--confirmation queued`, and give "
         'the boards the setting confirmation = "queued"',
     }
+    refused = 0  # filters that this user may not subscribe to
+    _left: set[int | None] = set()  # packet identifiers of UNSUBSCRIBEs without an answer
+    # set at each connection; the loop clears it when it has confirmed everything again
+    fresh = False
 
     def __init__(
         self, host: str, port: int, client_id: str, prefix: str, *,
@@ -51,11 +57,12 @@ class Link(Connection):
         had_session: bool = False,
         version: int = mqtt.MQTTv311,
         clock: CollectorClock | None = None,
+        foreign: Foreign | None = None,
     ) -> None:  # fmt: skip
-        """clock: None: trusted. share: the group of a shared subscription. retiring:
-        unsubscribe, and take what the broker still holds. is_queued: publish with QoS 1, not
-        retained. version: with MQTTv5, the broker rather than the kernel keeps what we do not take
-        (receive maximum), and messages show their properties.
+        """clock: None: trusted. foreign: None: only our boards' messages. share: the group of a
+        shared subscription. retiring: unsubscribe, and take what the broker still holds. is_queued:
+        publish with QoS 1, not retained. version: with MQTTv5, the broker rather than the kernel
+        keeps what we do not take (receive maximum), and messages show their properties.
         """
         super().__init__(
             (host, port), client_id, BATCH, credentials=credentials, tls=tls,
@@ -64,9 +71,11 @@ class Link(Connection):
         self.level_hint = "leave --level 5 out" if version == mqtt.MQTTv5 else "try --level 5"
         self.oddities = Oddities(prefix, client_id)
         self._client.on_properties = self.oddities.add
-        self._filter = f"$share/{share}/{prefix}/+/data" if share else f"{prefix}/+/data"
+        self._share = f"$share/{share}/" if share else ""
+        self._filter = f"{self._share}{prefix}/+/data"
         self._ours = re.compile(re.escape(prefix.encode()) + rb"/[^/]*/data\Z")
         self.clock = clock
+        self._foreign = foreign
         self._devices: dict[bytes, str] = {}  # topic -> device, "" for names no board can have
         self._batch = Batch(0)
         # the topics of the group's statements
@@ -74,12 +83,10 @@ class Link(Connection):
         self._statements: list[tuple[str, bytes]] = []
         self._credentials, self._tls = credentials, tls
         self._asked: dict[int, str] = {}  # SUBSCRIBE: packet identifier -> filter
-        self.refused = 0  # filters that this user may not subscribe to
         self._retiring, self._is_queued = retiring, is_queued
         self._unacknowledged: set[int] = set()  # ids of those published with QoS 1
         self._client.on_publish = self._on_publish
-        # set at each connection; the loop clears it when it has confirmed everything again
-        self.fresh = False
+        self._client.on_unsubscribe = self._on_unsubscribe
 
     def set_farewell(self, statement: bytes) -> None:
         """The statement that the broker publishes to the group when our connection breaks. Call
@@ -169,8 +176,28 @@ class Link(Connection):
             client.unsubscribe(self._filter)
         else:
             self._ask(client, self._filter, 1)
+        if self._foreign is not None:
+            self._subscribe_foreign(client, self._foreign)
         if self._table is not None:
             self._ask(client, self._table + "+", 0)
+
+    def _subscribe_foreign(self, client: mqtt.Client, foreign: Foreign) -> None:
+        wanted = [] if self._retiring else foreign.filters
+        left = [*foreign.left, *(foreign.filters if self._retiring else [])]
+        foreign.note([*wanted, *left])
+        self._left = {client.unsubscribe(self._share + name)[1] for name in left}
+        for name in wanted:
+            self._ask(client, self._share + name, 1)
+
+    def _on_unsubscribe(self, _client, _userdata, mid, _reasons, _properties) -> None:
+        self._left.discard(mid)
+        if self._foreign is not None and not self._left:
+            self._foreign.note([] if self._retiring else self._foreign.filters)
+
+    def _accepted(self, client: mqtt.Client, flags: Any) -> None:
+        if self._foreign is not None and not flags.session_present:
+            self._foreign.forget()
+        super()._accepted(client, flags)
 
     def _ask(self, client: mqtt.Client, name: str, qos: int) -> None:
         packet_id = client.subscribe(name, qos=qos)[1]
@@ -183,7 +210,9 @@ class Link(Connection):
         name = self._asked.pop(mid, self._filter)
         if not any(reason.is_failure for reason in reasons):
             self._say(f"subscribed to {name}")
-            if name == self._filter and not any(reason.value for reason in reasons):
+            if name.startswith(self._table or "\0"):
+                return
+            if not any(reason.value for reason in reasons):
                 self._say(
                     f"grants QoS 0 alone for {name} (mosquitto: max_qos): a message is lost if the "
                     "connection breaks, unless its board is in collector mode. Allow QoS 1 there"
@@ -191,7 +220,9 @@ class Link(Connection):
             return
         self.refused += 1
         user = f"user {self._credentials[0]!r}" if self._credentials else "a client without --user"
-        what = "no message will come" if name == self._filter else "no statement will come"
+        is_statement = name.startswith(self._table or "\0")
+        what = "no statement will come" if is_statement else "no message will come from there"
+        what = "no message will come" if name == self._filter else what
         self._say(
             f"refused to let us subscribe to {name}: {user} may not read it, so {what}. Grant it, "
             "or use credentials of `outpost broker add DIR --collector NAME`"
@@ -215,7 +246,7 @@ class Link(Connection):
     def _add(self, publishes: list[Publish]) -> None:
         """Add to the batch. The work here for each message is half of the collector's time."""
         if self.clock is not None:
-            self.clock.hear(publishes)
+            self.clock.hear(self._of_boards(publishes))
         batch, devices, unset = self._batch, self._devices, self._is_clock_unset
         now_ms = time.time_ns() // 1_000_000
         for kind, topic, packet_id, payload in publishes:
@@ -224,7 +255,7 @@ class Link(Connection):
                 device = self._device_of(topic)
             if packet_id:
                 batch.packet_ids.append(packet_id)
-            if device is None:
+            if device is None and not self._is_foreign(kind, topic, packet_id, payload, now_ms):
                 self._hear(kind, topic, payload)
                 continue
             retain = kind & RETAIN
@@ -238,6 +269,30 @@ class Link(Connection):
                 key = key_in(device, payload)
                 if key is not None:
                     batch.keys.append(key)
+
+    def _of_boards(self, publishes: list[Publish]) -> list[Publish]:
+        if self._foreign is None:
+            return publishes
+        return [one for one in publishes if self._ours.match(one[1])]
+
+    @property
+    def foreign_dropped(self) -> dict[str, int]:
+        """How many of other senders' messages were not stored, by why."""
+        found = self._foreign
+        return {} if found is None else {"copy": found.copies, "imitation": found.imitations}
+
+    def _is_foreign(
+        self, kind: int, topic: bytes, packet_id: bytes, payload: bytes, now_ms: int
+    ) -> bool:
+        """Whether to store it as another sender's message; remembers it in the batch."""
+        foreign = self._foreign
+        if foreign is None or not foreign.takes(topic):
+            return False
+        found = foreign.take(kind, topic, packet_id, payload)
+        if found:
+            entry = Entry(len(self._batch.frames), packet_id, found, now_ms)
+            self._batch.foreign.append(entry)
+        return found is not None
 
     @property
     def _is_clock_unset(self) -> bool:

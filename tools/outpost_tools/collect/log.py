@@ -4,6 +4,9 @@ this machine, store_log.py in a bucket.
 The law. What commit() returns is durable: every later start and every reader of the log finds it,
 whatever is killed. What commit() has not returned may be lost, so it is neither acknowledged to the
 broker nor confirmed to a board. A segment number is used once, and what it names never changes.
+
+The packet identifiers of other people's messages (Batch.foreign) share this: what is durable has
+its identifiers, and a start knows none of a message that is not.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from outpost_tools.collect.durable import Durable
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message import Key, key_of
 from outpost_tools.log import segments
+from outpost_tools.store.base import Store
 
 
 class LogBusyError(ToolError):
@@ -30,10 +34,11 @@ class Stored(NamedTuple):
 
 
 class Log(ABC):
-    """place: where, for messages. durable: the keys in its segments; the caller adds those of the
-    batches that commit() returns, before it calls tidy()."""
+    """folder: where. place: the same, for messages. durable: the keys in its segments; the caller
+    adds those of the batches that commit() returns, before it calls tidy()."""
 
     collector: str
+    folder: Store
     place: str
     durable: Durable
     is_full = False  # take no more before commit() has returned something
@@ -83,6 +88,15 @@ class Log(ABC):
     @abstractmethod
     def newest_sealed(self) -> segments.Contents | None:
         """The newest sealed segment. Raises OSError."""
+
+    @abstractmethod
+    def identifiers(self) -> dict[bytes, bytes]:
+        """{packet identifier: hash} of the messages in Batch.foreign that earlier runs stored; all
+        that the broker may send again. Raises OSError."""
+
+    @abstractmethod
+    def forget_identifiers(self) -> None:
+        """Those so far mean nothing any more, also of what is held."""
 
     def take_recovered(self) -> list[segments.Recovered]:
         """What was found damaged, or was cut off, since the last call."""

@@ -432,6 +432,8 @@ class Collector:
         metrics.takeovers.set(self._link.takeovers.count)
         metrics.lost_sessions.set(self._link.lost_sessions)
         metrics.expiring.set(self._link.oddities.expiring)
+        for kind, count in self._link.foreign_dropped.items():
+            metrics.foreign.labels(kind).set(count)
         metrics.rights_refused.set(self._link.refused + self._may_not_confirm)
         metrics.sum_up(connected=self._link.connected, quiet=self._quiet, last=last)
 

@@ -56,6 +56,7 @@ class Metrics:
         self.lost_sessions = gauge("lost_sessions", text)
         text = "Messages of MQTT 5 with an expiry: the broker deletes them if they wait too long"
         self.expiring = gauge("expiring_messages", text)
+        self.foreign = gauge("foreign_dropped", "Others' copies, or with a board's key", ["kind"])
         text = "Rights that the broker refused: subscriptions, confirmations"
         self.rights_refused = gauge("rights_refused", text)
         self.clock_set = gauge("clock_set", "1 while this machine's clock is known to be right")

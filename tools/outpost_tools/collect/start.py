@@ -12,6 +12,7 @@ from outpost_tools.collect import access, disk_log, store_log
 from outpost_tools.collect.access import Access
 from outpost_tools.collect.clock import AGREE_S, FAR_S, CollectorClock, newest_arrival_s
 from outpost_tools.collect.exchange import Exchange
+from outpost_tools.collect.foreign import Foreign
 from outpost_tools.collect.health import Health
 from outpost_tools.collect.link import Link
 from outpost_tools.collect.log import Log
@@ -21,6 +22,7 @@ from outpost_tools.collect.place import Question
 from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
 from outpost_tools.collect.upload import Upload
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.machine_clock import MachineClock
 from outpost_tools.store.base import StoreError
@@ -71,7 +73,7 @@ def _connections(
     how = {"share": found.share, "retiring": args.retire, "is_queued": is_queued}
     link = Link(
         *found.address, found.collector, found.prefix, **security, **how, clock=_clock(log),
-        had_session=log.stored_through >= 0,
+        had_session=log.stored_through >= 0, foreign=_foreign(args, found, log),
     )  # fmt: skip
     link.receive_maximum = log.in_flight or link.receive_maximum
     # the broker remembers the number in a retained message
@@ -83,6 +85,21 @@ def _connections(
         "share_question": ShareQuestion(*where, **security) if found.share else None,
         "rights_question": RightsQuestion(*where, **security),
     }
+
+
+def _foreign(args: argparse.Namespace, found: Access, log: Log) -> Foreign | None:
+    """None: there are no other senders, and there were none. Raises NotNowError, ToolError."""
+    mapping = None
+    if args.sources is not None:
+        needs.check("sources")
+        from outpost_tools.sources import ready_files
+
+        mapping = ready_files.load(args.sources)
+    try:
+        made = Foreign(mapping, found.prefix, log)
+    except OSError as error:
+        raise NotNowError(f"cannot read {log.place}: {error}") from None
+    return made if made.filters or made.left else None
 
 
 def _clock(log: Log) -> CollectorClock:

@@ -3,6 +3,8 @@
     segment-*.seg   one object each, whole and sealed, created if absent; the first that creates a
                     number has it
     state.json      the snapshot, see state.py
+    foreign.after   a number: the packet identifiers in the segments up to it mean nothing, because
+                    the broker has lost the session that they are from
 
 Messages are gathered for up to `segment_seconds`, so that many boards share a PUT, which is what
 the service is paid for. One PUT is under way at a time, in the background: meanwhile the next
@@ -12,16 +14,25 @@ A PUT whose answer is lost is sent again with the same bytes, and what is there 
 bytes is ours. If it has others, another collector writes under this name, and this one ends. One
 exception: the last PUT of this collector's previous life may arrive after the start has looked, so
 the first number of a life may be taken; its messages then count as stored.
+
+A segment's end has the packet identifiers of other people's messages, so they become durable with
+them and cost no PUT. A start reads those of the newest 64 segments, or 65,535 messages. A broker
+that sends without waiting for PUBACKs fills these in a minute or more, and misses the connection
+sooner; one that waits has fewer messages in flight than they hold. In the exception above, the
+messages that come again before the number is found taken are stored twice.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from outpost_tools.collect.background import Task
 from outpost_tools.collect.batch import Batch
+from outpost_tools.collect.identifiers import digest
 from outpost_tools.collect.log import Log, LogBusyError, Stored, add_all_keys, add_keys
 from outpost_tools.collect.state import SNAPSHOT, Whole
 from outpost_tools.log import segments
@@ -36,6 +47,9 @@ _POLL_S = 0.01
 # a pause after as many messages as the last segment had.
 _STALL_MESSAGES, _STALL_S = 10, 0.05
 _READERS = 8  # at the start
+_AFTER, _NEWEST = "foreign.after", 64
+_MOST_IDS = 65_535  # that MQTT has
+_NO_ID = bytes(2)
 
 
 @dataclass(slots=True)
@@ -61,8 +75,8 @@ class StoreLog(Log):
         """keep_news: see Durable. Raises LogBusyError, ToolError (a bucket without conditional
         writes), OSError."""
         self.collector = collector
-        self._folder = root / collector
-        self.place = str(self._folder)
+        self.folder = root / collector
+        self.place = str(self.folder)
         self.in_flight = 2 * _MESSAGES
         self._most_bytes, self._most_s = segment_bytes, segment_seconds
         self._gathered: list[Batch] = []
@@ -72,9 +86,10 @@ class StoreLog(Log):
         self._put: Task[bool] | None = None
         self._saving: Task[None] | None = None
         self._recovered: list[segments.Recovered] = []
+        self._after: bytes | None = None  # to be put
         self._is_first = True  # of this life
-        probe.check(self._folder)
-        self._snapshot = Whole(self._folder, collector)
+        probe.check(self.folder)
+        self._snapshot = Whole(self.folder, collector)
         self._load(keep_news=keep_news)
 
     @property
@@ -119,7 +134,7 @@ class StoreLog(Log):
             saving.result()
         if self._snapshot.is_due(self.stored_through):
             data = self._snapshot.data(self.durable, self.stored_through)
-            self._saving = Task(lambda: self._folder.put(SNAPSHOT, data))
+            self._saving = Task(lambda: self.folder.put(SNAPSHOT, data))
 
     def close(self) -> None:
         if self._saving is not None:
@@ -128,15 +143,45 @@ class StoreLog(Log):
             if stored := self.commit(at_once=True):
                 add_all_keys(stored, self.durable)
             time.sleep(_POLL_S)
-        self._folder.put(SNAPSHOT, self._snapshot.data(self.durable, self.stored_through))
+        self.folder.put(SNAPSHOT, self._snapshot.data(self.durable, self.stored_through))
 
     def newest_sealed(self) -> segments.Contents | None:
         try:
             return segments.contents(
-                segments.Segment(self._folder, segments.sealed_name(self.stored_through))
+                segments.Segment(self.folder, segments.sealed_name(self.stored_through))
             )
         except FileNotFoundError:  # none yet, or deleted when it was read
             return None
+
+    def identifiers(self) -> dict[bytes, bytes]:
+        try:
+            after = int(self.folder.get(_AFTER))
+        except (FileNotFoundError, ValueError):
+            after = -1
+        listed = segments.sealed_segments(self.folder, after=max(after, self._number - 1 - _NEWEST))
+        found: dict[bytes, bytes] = {}
+        messages = 0
+        with ThreadPoolExecutor(_READERS) as pool:
+            while listed and messages < _MOST_IDS:
+                for one in pool.map(segments.contents, reversed(listed[-_READERS:])):
+                    found = {**dict(_identifiers(one)), **found}  # the newest first
+                    messages += one.frame_count
+                del listed[-_READERS:]
+        return found
+
+    def forget_identifiers(self) -> None:
+        for batch in self._gathered:
+            batch.foreign.clear()
+        last = self._number if self._segment is not None else self._number - 1
+        self._after = b"%d" % last
+        with contextlib.suppress(OSError):  # the next PUT tries again
+            self._put_after()
+
+    def _put_after(self) -> None:
+        after = self._after
+        if after is not None:
+            self.folder.put(_AFTER, after)
+            self._after = None if self._after is after else self._after
 
     def take_recovered(self) -> list[segments.Recovered]:
         found, self._recovered = self._recovered, []
@@ -160,11 +205,17 @@ class StoreLog(Log):
     def _begin_put(self) -> None:
         if self._segment is None:
             frames = [frame for batch in self._gathered for frame in batch.frames]
-            self._segment = _Segment(segments.sealed_bytes(frames), self._gathered)
+            data = segments.sealed_bytes(frames, _packet_ids(self._gathered))
+            self._segment = _Segment(data, self._gathered)
             self._last_messages = self._messages
             self._gathered, self._messages, self._bytes = [], 0, 0
         name, data = segments.sealed_name(self._number), self._segment.data
-        self._put = Task(lambda: self._folder.create(name, data))
+        self._put = Task(lambda: self._create(name, data))
+
+    def _create(self, name: str, data: bytes) -> bool:
+        """In the background."""
+        self._put_after()
+        return self.folder.create(name, data)
 
     def _answered(self) -> Stored | None:
         """What the PUT under way has stored, or what needs none. Raises as commit()."""
@@ -191,7 +242,7 @@ class StoreLog(Log):
                 f"{self._number}; stop it, or give this one another --id. {self.held_messages} "
                 "messages neither stored nor acknowledged; the broker keeps them"
             )
-        self._add(segments.Segment(self._folder, segments.sealed_name(self._number)))
+        self._add(segments.Segment(self.folder, segments.sealed_name(self._number)))
         self._is_first = False
         self._number += 1
 
@@ -203,7 +254,7 @@ class StoreLog(Log):
                 f"{self.place} was written by collector {owner!r}; use --id {owner} or another "
                 "--log"
             )
-        listed = segments.sealed_segments(self._folder, after=through)
+        listed = segments.sealed_segments(self.folder, after=through)
         with ThreadPoolExecutor(_READERS) as pool:
             for segment, found in zip(listed, pool.map(segments.contents, listed), strict=True):
                 self._add(segment, found)
@@ -215,3 +266,27 @@ class StoreLog(Log):
         self._snapshot.stored(len(found.data))
         if found.damage:
             self._recovered.append(segments.Recovered(segment, found.damage))
+
+
+def _packet_ids(batches: list[Batch]) -> bytes:
+    """One for each frame; empty if there is none."""
+    if not any(batch.foreign for batch in batches):
+        return b""
+    found: list[bytes] = []
+    for batch in batches:
+        ids = [_NO_ID] * len(batch.frames)
+        for entry in batch.foreign:
+            ids[entry.index] = entry.packet_id
+        found += ids
+    return b"".join(found)
+
+
+def _identifiers(found: segments.Contents) -> Iterator[tuple[bytes, bytes]]:
+    """None of a damaged segment: which frame they belong to is not known."""
+    frames = list(found.frames())
+    ids = found.packet_ids
+    if len(ids) != 2 * len(frames):
+        return
+    for at, frame in enumerate(frames):
+        if (packet_id := ids[2 * at : 2 * at + 2]) != _NO_ID:
+            yield packet_id, digest(frame.topic, frame.payload)

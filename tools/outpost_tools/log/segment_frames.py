@@ -4,7 +4,8 @@ no files and no message format. Layout, with all integers in little endian:
     file    magic "OUTSEGv2", frames, end
     frame   body_length:u32  check:u32  body
     body    received_ms:u64  flags:u8  original_length:u32  topic_length:u16  topic  payload
-    end     a frame with flag bit 7, no topic, and as payload frames:u64, the number before it
+    end     a frame with flag bit 7, no topic, and as payload frames:u64, the number before it, and
+            perhaps a packet identifier, of 2 bytes, for each of them (collect/store_log.py)
 
 check is crc32(body) xor the frame's offset in the file, so a copy of a frame anywhere else, for
 example in a payload, is not valid. Only a sealed segment has an end. Together with the offsets, the
@@ -155,17 +156,17 @@ def all_placed(frames: list[bytes], offset: int) -> bytes:
     return b"".join(parts)
 
 
-def end_frame(frames: int, offset: int) -> bytes:
+def end_frame(frames: int, offset: int, packet_ids: bytes = b"") -> bytes:
     """The end of a segment of `frames` frames, at `offset`."""
-    body = _BODY.pack(0, FLAG_END, _COUNT.size, 0) + _COUNT.pack(frames)
-    return placed(_framed(body), offset)
+    payload = _COUNT.pack(frames) + packet_ids
+    return placed(_framed(_BODY.pack(0, FLAG_END, len(payload), 0) + payload), offset)
 
 
-def sealed_bytes(encoded: Iterable[bytes]) -> bytes:
-    """A whole segment of encoded frames."""
+def sealed_bytes(encoded: Iterable[bytes], packet_ids: bytes = b"") -> bytes:
+    """A whole segment of encoded frames. packet_ids: one for each of them, or none."""
     frames = list(encoded)
     data = MAGIC + all_placed(frames, len(MAGIC))
-    return data + end_frame(len(frames), len(data))
+    return data + end_frame(len(frames), len(data), packet_ids)
 
 
 def decoded(data: bytes, begin: int, end: int) -> Frame:
@@ -204,7 +205,9 @@ def following(data: bytes, offset: int) -> list[Frame]:
 
 def is_end(data: bytes) -> bool:
     """Whether `data` is just the end frame. Its check is not verified."""
-    return len(data) == _END_BYTES and data[16] & FLAG_END > 0
+    if len(data) < _END_BYTES or not data[16] & FLAG_END:
+        return False
+    return _FRAME.size + _FRAME.unpack_from(data)[0] == len(data)
 
 
 class Contents:
@@ -220,6 +223,7 @@ class Contents:
         self.frame_count = 0
         self.readable_bytes = 0  # where the last frame ends, the end frame included
         self.is_ended = False
+        self.packet_ids = b""  # what its end says
         self._is_open = is_open
         self._promised = 0
         self.has_magic = data[: len(MAGIC)] in (MAGIC, MAGIC_1)
@@ -260,7 +264,7 @@ class Contents:
             ends = self._ends(at, most, at + most_bytes)
             if not ends:
                 following = self._next_frame(at)
-                self._skip(at, following, messages=int(following - at != _END_BYTES))
+                self._skip(at, following, messages=int(not self._may_be_end(at, following)))
                 at = following
                 continue
             first, at = at, ends[-1]
@@ -293,10 +297,16 @@ class Contents:
     def _take_end(self, first: int, ends: list[int]) -> None:
         """Removes the end frame from `ends`, if it is there, and notes what it says."""
         at = ends[-2] if len(ends) > 1 else first
-        if ends[-1] - at == _END_BYTES and self.data[at + 16] & FLAG_END and self._bits:
+        if ends[-1] - at >= _END_BYTES and self.data[at + 16] & FLAG_END and self._bits:
             (self._promised,) = _COUNT.unpack_from(self.data, at + _HEADER_BYTES)
+            self.packet_ids = self.data[at + _END_BYTES : ends[-1]]
             self.is_ended = True
             ends.pop()
+
+    def _may_be_end(self, begin: int, end: int) -> bool:
+        """Whether the damage has the length of the end."""
+        with_ids = _END_BYTES + 2 * self.frame_count
+        return end - begin == _END_BYTES or (end == len(self.data) and end - begin == with_ids)
 
     def _next_frame(self, damaged_at: int) -> int:
         """Where the next frame begins; the end of the file if there is none."""

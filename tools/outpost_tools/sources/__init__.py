@@ -4,6 +4,11 @@ A mapping is a value, and decoding is a function of it, decode.decode(). The log
 bytes as they came, so a mended mapping can be applied to an old log. Needs msgspec (the extra
 `sources`).
 
+A reader of the log asks mapping.has(topic) whether a frame is for the mapping or from a board, and
+decodes it with decode.of_frame(). guarantee.identity() is equal for copies of a message;
+bounds.Names refuses floods of names, in the order of the log. A message that is_last_known is no
+new reading.
+
 The file
 schema.py        its keys, typed; reference.py explains them
 file.py          from its text to a mapping; refuses patterns that overlap
@@ -15,7 +20,8 @@ From a live broker
 listen.py        the connection
 heard.py         what was heard, bounded
 survey.py        which message matches what
-draft.py         a first file from what was heard: ready sources, and drafts for unknown payloads
+draft.py         a first file from what was heard
+unknown.py       drafts for payloads that no ready source reads
 guess.py         units, times and kinds of payload by their looks
 toml_text.py     writes tables as TOML
 

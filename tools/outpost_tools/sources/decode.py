@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from outpost_tools.common.labels import MAX_VALUE
+from outpost_tools.log.segment_frames import Frame
 from outpost_tools.sources import guarantee, pack, paths
 from outpost_tools.sources.bounds import MAX_ID, MAX_PAYLOAD_BYTES, MAX_READINGS, is_name
 from outpost_tools.sources.mapping import Mapping, Route, Source, State
@@ -49,6 +50,16 @@ def decode(
     if type(reader) is State:
         return _state(reader, route, payload, retained)
     return _READERS[reader.given.payload](reader, route, payload, received_ms, retained)
+
+
+def of_frame(mapping: Mapping, frame: Frame) -> Result:
+    """decode() of a frame in a collector's log. mapping.has() says whether it is for a mapping at
+    all: the frames of Outpost's boards are not."""
+    if frame.truncated:
+        route = mapping.route(frame.topic)
+        name = route.reader.name if route.reader is not None else ""
+        return Refused(f"longer than {MAX_PAYLOAD_BYTES} bytes", name, route.device)
+    return decode(mapping, frame.topic, frame.payload, frame.arrival_ms, frame.retained)
 
 
 # --- JSON ---

@@ -1,15 +1,14 @@
 """A first file from what was heard: the ready sources that fit, and drafts for other payloads.
 
-A ready source is taken if it reads something that was heard. What no ready one reads is grouped by
-its looks and the shape of its topic: levels that differ within a group are the device, and for bare
-numbers the last one is the metric. Where two patterns could match the same topic, the broader one
-gets an `except`. The draft is parsed and tried on all that was heard before it is printed. Pure.
+A ready source is taken if it reads something that was heard. What no ready one reads gets a draft
+(unknown.py). Where two patterns could match the same topic, the broader one gets an `except`. The
+draft is parsed and tried on all that was heard before it is printed. Pure.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import combinations
@@ -18,7 +17,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.sources import file, guess, paths, ready_files, schema, toml_text, topics
+from outpost_tools.sources import (
+    file,
+    guess,
+    paths,
+    ready_files,
+    schema,
+    toml_text,
+    topics,
+    unknown,
+)
 from outpost_tools.sources.decode import decode
 from outpost_tools.sources.heard import Heard, Sample
 from outpost_tools.sources.mapping import Mapping, Source, State
@@ -54,8 +62,8 @@ def of(heard: Heard, machine_zone: str | None) -> Draft:
     ready = [ready_files.ready(name) for name in ready_files.names() if name not in _BY_SHAPE]
     for one in sorted(ready, key=lambda one: bool(one.sources[0].pattern.levels[0].kind)):
         _take_ready(made, one, left)  # first those that fix the first level
-    for shape, group in _groups(left):
-        made.readers += _guessed(shape, group, {one.name for one in made.readers})
+    for shape, group in unknown.groups(left):
+        made.readers += unknown.guessed(shape, group, {one.name for one in made.readers})
     _separate(made)
     made.readers = [_with_zone(one, samples, machine_zone, made.notes) for one in made.readers]
     made.readers = [_with_example(one, made, samples) for one in made.readers]
@@ -121,94 +129,6 @@ def _hits(ready: Mapping, one: Source | State, left: dict[bytes, list[Sample]]) 
 
 def _read(mapping: Mapping, one: Sample) -> Result:
     return decode(mapping, one.topic, one.payload, one.received_ms, one.retained)
-
-
-# --- Drafts ---
-
-
-def _groups(left: dict[bytes, list[Sample]]) -> Iterator[tuple[guess.Shape, list[Sample]]]:
-    """Samples of the same shape whose topics have the same number of levels and the same first
-    one; of a shape that can be read."""
-    found: dict[tuple[str, int, str], list[Sample]] = defaultdict(list)
-    for topic, samples in left.items():
-        try:
-            levels = topic.decode().split("/")
-        except UnicodeDecodeError:
-            continue
-        shape = guess.shape(samples[-1].payload)
-        found[shape, len(levels), levels[0]] += samples
-    for (shape, _, _), samples in sorted(found.items()):
-        if shape == "object" or shape == "number" or shape == "senml":
-            yield shape, samples
-
-
-def _guessed(shape: guess.Shape, group: list[Sample], names: set[str]) -> Iterator[schema.Source]:
-    levels = [one.topic.decode().split("/") for one in group]
-    pattern, device, metric = _pattern(levels, has_metric=shape == "number")
-    name = _new_name(levels[0][0], names)
-    made = schema.Source(name, pattern, device=device)
-    if shape == "number":
-        ends = [one[-1] for one in levels]
-        yield msgspec.structs.replace(
-            made, payload="number", metric=metric, units=guess.units(ends)
-        )
-    elif shape == "senml":
-        yield msgspec.structs.replace(made, payload="senml")
-    else:
-        yield _object(made, group)
-
-
-def _new_name(level: str, taken: set[str]) -> str:
-    base = "".join(c if c.isalnum() or c in "_.-" else "-" for c in level)[:40] or "source"
-    numbered = (f"{base}-{number}" for number in range(2, len(taken) + 3))
-    return next(one for one in (base, *numbered) if one not in taken)
-
-
-def _pattern(levels: list[list[str]], *, has_metric: bool) -> tuple[str, str | None, str | None]:
-    """(topic pattern, device, metric) of topics with the same number of levels."""
-    first, count = [*levels[0]], len(levels[0])
-    varying = [i for i in range(count) if len({one[i] for one in levels}) > 1]
-    metric_at = count - 1 if has_metric else -1
-    if has_metric and varying and varying[-1] != metric_at and len(varying) == 1:
-        metric_at = -1  # one metric of several devices: its name is the last fixed level
-    places = [i for i in varying if i != metric_at]
-    if not places and count > (2 if has_metric else 1):
-        places = [count - 2 if has_metric else count - 1]
-    device = None
-    if places:
-        first[places[0] : places[-1] + 1] = ["{device}" if len(places) == 1 else "{device#}"]
-    else:
-        device = first[0] or "device"
-    if has_metric and metric_at >= 0 and count > 1:
-        first[-1] = "{metric}"
-        return "/".join(first), device, None
-    metric = levels[0][-1] if has_metric else None
-    return "/".join(first), device, metric
-
-
-def _object(made: schema.Source, group: list[Sample]) -> schema.Source:
-    documents = [(guess.document(one.payload), one.received_ms) for one in group]
-    found = [(one, ms) for one, ms in documents if isinstance(one, dict)]
-    names = {name for one, _ in found for name in guess.numbers(one)}
-    keys = [guess.time_key(one, ms) for one, ms in found]
-    key = next((one for one in keys if one is not None), None)
-    time: str | schema.Time | None = None
-    if key is not None:
-        path = _as_path(key[0])
-        time = path if key[1] is None else schema.Time(path, "local", "UTC")
-        names.discard(key[0])
-    device = made.device
-    if "{device" not in made.topic or len({one.topic for one in group}) == 1:
-        named = next((k for k in map(guess.device_key, (one for one, _ in found)) if k), None)
-        if named is not None:
-            device = schema.FromPath(_as_path(named))
-    return msgspec.structs.replace(
-        made, values=["**"], time=time, units=guess.units(sorted(names)), device=device
-    )
-
-
-def _as_path(key: str) -> str:
-    return f'"{key}"' if "." in key or "*" in key else key
 
 
 # --- Overlaps, zones, examples ---

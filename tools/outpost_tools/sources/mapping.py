@@ -153,6 +153,11 @@ class Mapping:
     def topics(self) -> list[str]:
         return sorted({one.pattern.filter for one in self.readers})
 
+    def has(self, topic: bytes) -> bool:
+        """Whether messages on this topic are for this mapping, to read or to ignore."""
+        route = self.route(topic)
+        return route.reader is not None or route.is_ignored
+
     def route(self, topic: bytes) -> Route:
         found = self._routes.get(topic)
         if found is None:

@@ -153,6 +153,8 @@ def common_topic(one: Pattern, other: Pattern, without: Iterable[Pattern] = ()) 
     The patterns are automata over levels. A search through all of them together decides it: levels
     that no pattern names are alike, so few levels have to be tried at each step.
     """
+    if _are_apart(one, other):
+        return None
     patterns = (one, other, *without)
     symbols = [*_symbols(patterns)]
     begin = tuple(pattern.opened([0]) for pattern in patterns)
@@ -168,6 +170,18 @@ def common_topic(one: Pattern, other: Pattern, without: Iterable[Pattern] = ()) 
                 seen.add(after)
                 todo.append(((*topic, symbol), after))
     return None
+
+
+def _are_apart(one: Pattern, other: Pattern) -> bool:
+    """Whether a fixed level or the number of levels tells them apart: cheap, and enough for most
+    pairs of a long file."""
+    for a, b in zip(one.levels, other.levels, strict=False):
+        if _ANY in (a.kind, b.kind):
+            return False
+        if not (a.kind or b.kind) and a.text != b.text:
+            return True
+    is_open = any(level.kind == _ANY for level in (*one.levels, *other.levels))
+    return not is_open and len(one.levels) != len(other.levels)
 
 
 def _symbols(patterns: Iterable[Pattern]) -> Iterator[str]:

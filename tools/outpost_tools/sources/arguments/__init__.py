@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 
 from outpost_tools.common.command_line import add_group
-from outpost_tools.sources.reference import KEYS
 
 SUMMARY = "map other people's MQTT messages (Tasmota, Zigbee2MQTT, ...) to readings"
-_DESCRIPTION = f"""\
+_DESCRIPTION = """\
 One TOML file says which topics of other senders are read, and what their payloads mean. There are
 ready files for Tasmota, Zigbee2MQTT, Shelly, ESPHome, ChirpStack, SenML, Home Assistant's
 statestream and plain objects of numbers; for anything else, a draft is made from a live broker.
 
-{KEYS}"""
+"""
 _EXAMPLES = """\
 examples:
   outpost sources ready                                       what there is
@@ -31,6 +30,8 @@ nobody notices a message that never came: only Outpost's boards number theirs.
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    from outpost_tools.sources.reference import KEYS
+
     members = ("ready", "check", "learn")
-    texts = {"description": _DESCRIPTION, "examples": _EXAMPLES}
+    texts = {"description": _DESCRIPTION + KEYS, "examples": _EXAMPLES}
     add_group(subparsers, "sources", SUMMARY, __name__, members, **texts)

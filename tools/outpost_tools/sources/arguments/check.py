@@ -43,7 +43,6 @@ def run(args: argparse.Namespace) -> int:
 
     needs.check("sources")
     from outpost_tools.sources import examples, ready_files, survey
-    from outpost_tools.sources.arguments import options
 
     is_live = args.broker is not None or args.credentials is not None
     if not is_live and (args.topic or args.user or args.tls or args.ca_file):

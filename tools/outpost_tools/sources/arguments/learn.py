@@ -41,7 +41,6 @@ def run(args: argparse.Namespace) -> int:
 
     needs.check("sources")
     from outpost_tools.sources import draft, listen
-    from outpost_tools.sources.arguments import options
 
     heard = options.heard(args)
     made = draft.of(heard, listen.machine_zone())
