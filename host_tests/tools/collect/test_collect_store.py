@@ -185,6 +185,7 @@ def test_segments_of_a_disk_are_uploaded_as_they_are(tmp_path, mosquitto, bucket
         collector.kill()
         faulty_store.clear()
         collector.start()
+        collector.wait_subscribed(times=2)  # mosquitto queues no more than 1,000
         publisher.publish(packets[2000:])
         publisher.close()
         wait_until(lambda: len(collector.payloads()) == len(packets))

@@ -44,7 +44,7 @@ def test_the_units_run_commands_that_exist(made):
     for words in (collect, pipeline):
         assert words[0] == str(OUTPOST)
         parsed = cli.build_parser(words[1]).parse_args(words[1:])
-        assert parsed.log == Path("/var/lib/outpost/log")
+        assert parsed.log.path == Path("/var/lib/outpost/log")
     assert tuple(collect[-len(MORE) :]) == MORE
 
 
@@ -53,7 +53,7 @@ def test_the_tables_are_compacted_once_a_day(made, tmp_path):
     [(_, _, script)] = commands(made / "outpost-pipeline.service", "ExecStartPost=-")
     _, _, compact = script.partition("|| { ")
     words = shlex.split(compact.partition(" && ")[0])
-    assert cli.build_parser("pipeline").parse_args(words[1:]).tables == STATE / "tables"
+    assert cli.build_parser("pipeline").parse_args(words[1:]).tables.path == STATE / "tables"
     stub, runs = tmp_path / "stub", tmp_path / "runs"
     stub.write_text(f'#!/bin/sh\necho run >> {runs}\ntest "$(grep -c run {runs})" -gt 1\n')
     stub.chmod(0o755)
