@@ -455,9 +455,9 @@ def test_a_connection_that_ends_during_a_put_stores_each_message_once(
             publish(client, pairs)
             sent += pairs
             wait_until(lambda puts=puts: faulty_store.counts["PUT"] > puts)
+            count = process.text().count("session resumed")
             link.cut()
             link.restore()
-            count = process.text().count("session resumed")
             wait_until(lambda count=count: process.text().count("session resumed") > count)
             time.sleep(0.3)
             held.set()

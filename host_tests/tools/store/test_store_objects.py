@@ -293,7 +293,8 @@ def test_a_bucket_that_cannot_be_written_is_refused(proxied, faulty_store, code)
     refusal(lambda: probe.check(proxied))
 
 
-def _get(store, into):
+def _get(store, into, environment):
+    os.environ.update(environment)  # the fork server may be older than this test's
     try:
         into.put(store.get("a"))
     except StoreError as error:
@@ -305,7 +306,7 @@ def test_another_process_reads_it_unless_it_was_forked(store, method):
     store.put("a", b"1")
     context = multiprocessing.get_context(method)
     into = context.SimpleQueue()
-    process = context.Process(target=_get, args=(store, into), daemon=True)
+    process = context.Process(target=_get, args=(store, into, dict(os.environ)), daemon=True)
     process.start()
     assert into.get() == b"1" if method != "fork" else "start it by spawn" in into.get()
     process.join(30)
