@@ -72,7 +72,6 @@ NOT_TYPED = {
     "└→ bridge": "a drawing",
     "make power-loss": "an hour; host_tests/fuzz runs fewer cuts",
     "make test": "runs this",
-    "outpost fetch java": "optional; .ci/run types it",
     "outpost monitor --port": "for a board that does not publish",
 }
 FRESH_ONLY = {  # with the set-up that is there, its programs are used

@@ -1,13 +1,14 @@
 # cpython-only: the built wheel, real mosquitto, MicroPython and Chromium
 # ruff: noqa: F811 - fixtures of built_package
-"""From an empty folder and the wheel, without the extras, to a board's values on
-the page: the commands of the newcomer's page as they are typed, with a mistake before each of them.
-Each mistake says what was wrong and what to do, and the next command goes on with nothing lost.
+"""From an empty folder and the wheel, without the extras, to a board's values on the page: the
+commands of the newcomer's page as they are typed, with a mistake before each of them. Each mistake
+says what was wrong and what to do, and the next command goes on with nothing lost.
 
 The board is the rig's: 32-bit MicroPython behind a pseudo-terminal.
 """
 
 import json
+import os
 import re
 import signal
 import socket
@@ -98,7 +99,7 @@ def started(newcomer, home):
         newcomer.types(
             f"run home {page} {taken}", 1, f"port {taken}: another program has it"
         )  # or an own address that is another one's
-    home.start()
+    home.start(dict(os.environ))  # the wheel's, not this checkout
     home.wait_for("ready")
     assert re.search(r"tables   none.*outpost-mqtt\[tables,report\]", home.text())
 
