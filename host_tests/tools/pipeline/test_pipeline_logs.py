@@ -40,7 +40,7 @@ def place(tmp_path) -> Path:
 
 
 def path_of(log: Path, collector: str, number: int) -> Path:
-    return log / collector / logs.file_name(number)
+    return log / collector / segments.sealed_name(number)
 
 
 def last(log: Path) -> dict[str, int]:

@@ -145,14 +145,16 @@ def above(folder: Store) -> str:
 
 
 @overload
-def sealed_segments(directory: Path, after: int = -1) -> list[Path]: ...
+def sealed_segments(directory: Path, after: int = -1, before: int | None = None) -> list[Path]: ...
 @overload
-def sealed_segments(directory: Store | str, after: int = -1) -> list[Segment]: ...
-def sealed_segments(directory, after=-1):
-    """The sealed segments in order of their numbers; empty if there is no such folder. after: only
-    those with higher numbers. Raises PermissionError, where glob() would treat an unreadable folder
-    as empty."""
-    return _named(directory, ".seg", after)
+def sealed_segments(
+    directory: Store | str, after: int = -1, before: int | None = None
+) -> list[Segment]: ...
+def sealed_segments(directory, after=-1, before=None):
+    """The sealed segments in order of their numbers; empty if there is no such folder. after,
+    before: only those with higher, and with lower numbers. Raises PermissionError, where glob()
+    would treat an unreadable folder as empty."""
+    return _named(directory, ".seg", after, before)
 
 
 @overload
@@ -161,25 +163,27 @@ def open_segments(directory: Path) -> list[Path]: ...
 def open_segments(directory: Store | str) -> list[Segment]: ...
 def open_segments(directory):
     """As sealed_segments(). Only a folder of this machine has any."""
-    return _named(directory, ".open", -1)
+    return _named(directory, ".open", -1, None)
 
 
-def _named(directory, suffix: str, after: int):
+def _named(directory, suffix: str, after: int, before: int | None):
     """The segments with this suffix. A copy that somebody made beside them, such as
     "segment-000000000007 (copy).seg", is ignored."""
     last = sealed_name(after) if after >= 0 else ""
+    end = "" if before is None else sealed_name(before)
     if not isinstance(directory, Path):
         folder = at.at(directory)
         if suffix == ".open" and not folder.is_local:
             return []
-        listed = (Segment(folder, *entry) for entry in folder.entries(after=last))
+        listed = (Segment(folder, *entry) for entry in folder.entries(after=last, before=end))
         return [one for one in listed if one.suffix == suffix and _NAME.fullmatch(one.name)]
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
     found = (name for name in names if name.endswith(suffix) and _NAME.fullmatch(name))
-    return [directory / name for name in sorted(found) if name > last]
+    near = (name for name in found if last < name and (not end or name < end))
+    return [directory / name for name in sorted(near)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ import json
 from deltalake import DeltaTable
 
 from outpost_tools.common.errors import ToolError
+from outpost_tools.log.segments import sealed_name
 from outpost_tools.pipeline import delta, plan, tables
-from outpost_tools.pipeline.logs import Log, Segment, file_name
+from outpost_tools.pipeline.logs import Log, Segment
 from outpost_tools.store.at import at
 
 READERS = ".readers"
@@ -120,7 +121,7 @@ def prune(log: Log | delta.Place) -> tuple[int, int]:
         through = min(_covered(log, name), *(plan.taken(streams, name) for streams in opened))
         first = max(plan.first(streams, name) for streams in opened)
         mine = [one for one in log.sealed(name)[:-1] if first <= one.number <= through]
-        (log.store / name).delete(file_name(one.number) for one in mine)
+        (log.store / name).delete(sealed_name(one.number) for one in mine)
         gone += mine
     return len(gone), sum(one.size for one in gone)
 

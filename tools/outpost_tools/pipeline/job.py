@@ -80,6 +80,10 @@ def run(
             continue
         done, overtaken = done + 1, 0
         progress(_line(this, files))
+    else:
+        raise ToolError(
+            f"{place}: other runs were faster {_OVERTAKEN_MOST} times in a row; run this again"
+        )
     _refine(engine, place, window_s, progress, is_all)
     return done
 
