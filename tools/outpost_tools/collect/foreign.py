@@ -2,7 +2,8 @@
 
 The frames hold topic and bytes as they came. Nothing is decoded here, and nothing is confirmed: a
 payload that looks like a message of one of our boards is not stored under another topic, because a
-later start would read its key from the log and confirm numbers that no board has sent.
+later start would read its key from the log and confirm numbers that no board has sent
+(sources/belongs.py).
 
 **Copies.** A broker sends a message again with DUP if it does not know that we acknowledged it. The
 law: a message is dropped if it has DUP, and identifier, topic and bytes equal those of the last
@@ -29,11 +30,10 @@ from typing import TYPE_CHECKING
 
 from outpost_tools.collect.identifiers import digest
 from outpost_tools.collect.log import Log
-from outpost_tools.common import series
 from outpost_tools.common.errors import ToolError
-from outpost_tools.common.message import is_cbor, key_of
 from outpost_tools.common.mqtt_packets import DUP
 from outpost_tools.sources import topics
+from outpost_tools.sources.belongs import has_key
 
 if TYPE_CHECKING:
     from outpost_tools.sources.mapping import Mapping
@@ -85,7 +85,7 @@ class Foreign:
     def take(self, kind: int, topic: bytes, packet_id: bytes, payload: bytes) -> bytes | None:
         """The hash of a message, which must now be stored; b"" if it has no identifier, because
         QoS 0 is never sent again. None: it must not be stored."""
-        if _may_have_key(payload) and key_of(topic, payload) is not None:
+        if has_key(topic, payload):
             self.imitations += 1
             return None
         if packet_id in _NO_IDS:
@@ -128,10 +128,3 @@ def _check(mapping: Mapping | None, prefix: str) -> None:
                 f"--sources: {one.name!r}: topics below {prefix}/ are those of Outpost's boards, "
                 "which are read without a mapping; give another topic, or another --prefix"
             )
-
-
-def _may_have_key(payload: bytes) -> bool:
-    """False only for what has none for sure: the label `sid` is not in it, neither plain nor in
-    another encoding or with escapes, and it is neither CBOR nor a series."""
-    is_binary = is_cbor(payload) or series.is_series(payload)
-    return is_binary or b"sid" in payload or b"\\" in payload or b"\0" in payload

@@ -4,8 +4,8 @@ A mapping is a value, and decoding is a function of it, decode.decode(). The log
 bytes as they came, so a mended mapping can be applied to an old log. Needs msgspec (the extra
 `sources`).
 
-A reader of the log asks mapping.has(topic) whether a frame is for the mapping or from a board, and
-decodes it with decode.of_frame(). guarantee.identity() is equal for copies of a message;
+A reader of the log asks belongs.is_foreign() whether a frame is for the mapping or from a board,
+and decodes it with decode.of_frame(). guarantee.identity() is equal for copies of a message;
 bounds.Names refuses floods of names, in the order of the log. A message that is_last_known is no
 new reading.
 
@@ -31,6 +31,7 @@ topics.py        topic patterns with {device} and {metric}, and whether two over
 paths.py         values by path with `*`
 times.py         formats of time, local time with a named zone
 pack.py          plain SenML
+belongs.py       whether a message is for a mapping, or from a board
 decode.py        from topic and bytes to a result
 result.py        what a message becomes
 guarantee.py     what is promised for it, and how copies are recognised
