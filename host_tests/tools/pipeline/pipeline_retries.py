@@ -51,7 +51,7 @@ def made(spark, tmp_path, monkeypatch):
     args = argparse.Namespace(
         log=tmp_path / "log", tables=tmp_path / "tables", window=10.0, continuous=False
     )
-    args.delete_consumed, said = False, []
+    args.delete_consumed, args.sources, said = False, None, []
     run = rounds._Rounds(args, SameSession(spark), threading.Event(), said.append)
     run.said = said
     return run

@@ -32,7 +32,7 @@ try:
     from outpost_tools.export import log_files, run, sinks
     from outpost_tools.export.copies import Copies
     from outpost_tools.export.selection import Selection
-    from outpost_tools.pipeline import fingerprints, schemas, transforms
+    from outpost_tools.pipeline import fingerprints, promises, schemas, transforms
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -262,7 +262,7 @@ def test_which_copy_counts_is_silvers_choice(seed, tmp_path, monkeypatch):
     rows = pa.concat_tables([readings for readings, _ in everything])
     marked = transforms.mark_streams(rows, schemas.STREAM.empty_table(), fingerprints.Known())
     assert sorted(map(repr, pa.concat_tables(held).to_pylist())) == sorted(
-        map(repr, marked.readings.to_pylist())
+        map(repr, promises.written(marked.readings).to_pylist())
     )
     assert account.conflicts.total() == marked.conflicts.num_rows > 0
     assert account.messages == 150 and account.repeats > 50

@@ -36,7 +36,7 @@ def log(tmp_path) -> Log:
 
 def run_of(work, log: Log, place, said: list[str]) -> rounds._Rounds:
     args = argparse.Namespace(log=log.directory, tables=place, window=10.0, continuous=False)
-    args.delete_consumed = False
+    args.delete_consumed, args.sources = False, None
     return rounds._Rounds(args, work, threading.Event(), said.append)
 
 

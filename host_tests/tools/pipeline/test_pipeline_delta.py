@@ -256,7 +256,7 @@ def test_a_compaction_and_a_deletion_are_on_the_disk(silver, monkeypatch):
     for day in range(3):
         delta.commit(silver, tables.write_readings(silver.parent, readings(day * DAY, 1)))
     monkeypatch.setattr(os, "fsync", lambda handle: synced.add(Path(os.readlink(link(handle)))))
-    for work in (upkeep._compacted, lambda place: upkeep._deleted(place, "seq = 1")):
+    for work in (upkeep._compacted, lambda place: upkeep.deleted(place, "seq = 1")):
         before = set(silver.rglob("*"))
         synced.clear()
         work(at(silver))

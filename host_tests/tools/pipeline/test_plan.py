@@ -374,7 +374,7 @@ def numbers_of(place: Path, device: str) -> set[int]:
 def test_a_device_that_is_deleted_while_a_driver_looks_away_is_not_stored_twice(case, steps):
     """Its own round begins and ends in the middle of the deletion."""
     place = case.fresh()
-    done, delete = [], upkeep._deleted
+    done, delete = [], upkeep.deleted
     with pytest.MonkeyPatch.context() as patch, without_gold():
 
         def deleted(at_, where, note=None):
@@ -383,7 +383,7 @@ def test_a_device_that_is_deleted_while_a_driver_looks_away_is_not_stored_twice(
             done.append(at_.name)
             return delete(at_, where, note)
 
-        patch.setattr(upkeep, "_deleted", deleted)
+        patch.setattr(upkeep, "deleted", deleted)
         upkeep.delete_device(place, "board-5")
     assert done[:2] == ["streams", "quarantine"]
     again = place.parent / f"log-{place.name}"

@@ -62,6 +62,7 @@ def scaled(value: int, exponent: int) -> float:
     return float(value * 10**exponent) if exponent >= 0 else value / 10**-exponent
 
 
+GUARANTEE = "exactly once, gaps named"  # of a board's messages, in the tables
 _STREAM = re.compile(r"[0-9a-f]{8}\Z")
 
 

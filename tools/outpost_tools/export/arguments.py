@@ -24,6 +24,7 @@ examples:
   outpost export --log log --device 'lab-*' --format jsonl | jq .value
   outpost export --log log --columns all --order time --out readings.parquet
   outpost export --log log --days export                         a file per day, if changed
+  outpost export --log log --sources sources.toml --out readings.parquet
 
 Rows have the order of the log: by collector, then by arrival. A board that was offline sends its
 stored messages late, so times are not in order. --order time sorts by time, device, stream and
@@ -45,6 +46,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         required=True,
         metavar="PLACE",
         help="the --log of `outpost collect`: a folder, or s3://BUCKET/FOLDER (gs, az)",
+    )
+    parser.add_argument(
+        "--sources",
+        type=Path,
+        metavar="FILE",
+        help="also other people's messages, by this mapping: see `outpost sources --help`",
     )
     _add_choice(parser.add_argument_group("which readings (default: all)"))
     _add_output(parser.add_argument_group("output"))
@@ -124,12 +131,14 @@ def run(args: argparse.Namespace) -> int:
     chosen, columns = _selection(args), _columns(args.columns)
     out = None if args.out == Path("-") else args.out
     form, log = sinks.format_of(out, args.format), log_files.find(args.log)
+    mapping = _mapping(args.sources)
     try:
         size = run.bytes_to_read(log)
         with sinks.opened(out, form) as stream, telling.progress(size) as step:
             sink = sinks.sink(form, stream, run.schema_of(columns))
             by_time = args.order == "time"
-            account = run.export(log, chosen, columns, sink, by_time=by_time, step=step)
+            how = {"by_time": by_time, "mapping": mapping, "step": step}
+            account = run.export(log, chosen, columns, sink, **how)
             sink.close()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit
@@ -155,11 +164,19 @@ def _export_days(args: argparse.Namespace) -> int:
         raise ToolError(f"{args.days}: no such directory; make it, or give another as --days")
     log, today = log_files.find(args.log), datetime.datetime.now(datetime.UTC).date()
     with telling.progress(run.bytes_to_read(log)) as step:
-        account, written = days.export(log, args.days, today, step)
+        mapping = _mapping(args.sources)
+        account, written = days.export(log, args.days, today, step, mapping)
     telling.say(telling.summary(account, "files of days", time.monotonic() - began))
     telling.say(f"{written} files written in {args.days}")
     # last: `outpost run` shows the last line of a command that had trouble
     return int(telling.tell(log, account, days.Selection()))
+
+
+def _mapping(sources: Path | None):
+    """Raises ToolError."""
+    from outpost_tools.sources import ready_files
+
+    return None if sources is None else ready_files.load(sources)
 
 
 def _selection(args: argparse.Namespace):

@@ -31,7 +31,8 @@ from outpost_tools.common.files import replace_text
 from outpost_tools.export import COLUMNS, run, sinks
 from outpost_tools.export.log_files import Log
 from outpost_tools.export.selection import Selection
-from outpost_tools.pipeline import contents
+from outpost_tools.pipeline import contents, schemas
+from outpost_tools.sources.mapping import Mapping
 
 WITHOUT_TIME = "without-time"
 _NOTE = ".days.json"
@@ -90,7 +91,8 @@ class _Held:
 
 def _messages(rows: pa.Table) -> pa.ChunkedArray:
     """For each row, which message it belongs to."""
-    return pc.binary_join_element_wise(*(rows[name].cast(pa.string()) for name in _KEY), "/")
+    parts = (rows[name].cast(pa.string()) for name in _KEY)
+    return pc.binary_join_element_wise(*parts, schemas.BETWEEN)
 
 
 def _days(rows: pa.Table) -> np.ndarray:
@@ -99,14 +101,17 @@ def _days(rows: pa.Table) -> np.ndarray:
     return time.to_numpy() // _DAY_US
 
 
-def export(log: Log, folder: Path, today: datetime.date, step: run.Step) -> tuple[run.Account, int]:
-    """(what was found, how many files were written). Raises ToolError."""
+def export(
+    log: Log, folder: Path, today: datetime.date, step: run.Step, mapping: Mapping | None = None
+) -> tuple[run.Account, int]:
+    """(what was found, how many files were written). mapping: for other people's messages. Raises
+    ToolError."""
     sums = _Sums()
-    account = run.export(log, Selection(), list(COLUMNS), sums, step=step)
+    account = run.export(log, Selection(), list(COLUMNS), sums, mapping=mapping, step=step)
     known, written = _known(folder), 0
     for days in _portions(_changed(folder, today, sums, known), sums):
         held = _Held(days, _old(log, folder, days))
-        run.export(log, Selection(), list(COLUMNS), held)
+        run.export(log, Selection(), list(COLUMNS), held, mapping=mapping)
         held.close()
         for day in days:
             _write(_path(folder, day), held.of(day))

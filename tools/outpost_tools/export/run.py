@@ -18,11 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outpost_tools.export.copies import Copies
+from outpost_tools.export.foreign_copies import ForeignCopies
 from outpost_tools.export.log_files import Log, SegmentFile, fetched
 from outpost_tools.export.selection import Selection
 from outpost_tools.export.sinks import Sink
 from outpost_tools.log import segments
-from outpost_tools.pipeline import clocks, decode, exact, schemas
+from outpost_tools.pipeline import clocks, decode, exact, promises, schemas
+from outpost_tools.sources.mapping import Mapping
 
 # The fast reader pays off from a few dozen messages. A collector that seals every five seconds
 # leaves 17,000 segments a day, most of them smaller.
@@ -66,20 +68,29 @@ def export(
     sink: Sink,
     *,
     by_time: bool = False,
+    mapping: Mapping | None = None,
     step: Step = lambda size: None,
 ) -> Account:
-    """Write the chosen readings. step: called with the size of each segment that was read; the
-    total is bytes_to_read(). Raises ToolError."""
-    return _Export(log, chosen, columns, sink, by_time, step).run()
+    """Write the chosen readings. mapping: for other people's messages. step: called with the size
+    of each segment that was read; the total is bytes_to_read(). Raises ToolError."""
+    return _Export(log, chosen, columns, sink, by_time, step, mapping).run()
 
 
 class _Export:
     def __init__(
-        self, log: Log, chosen: Selection, columns: list[str], sink: Sink, by_time: bool, step: Step
+        self,
+        log: Log,
+        chosen: Selection,
+        columns: list[str],
+        sink: Sink,
+        by_time: bool,
+        step: Step,
+        mapping: Mapping | None = None,
     ) -> None:
         self._log, self._chosen, self._columns, self._sink = log, chosen, columns, sink
-        self._by_time, self._step = by_time, step
+        self._by_time, self._mapping, self._step = by_time, mapping, step
         self._copies = Copies(log.collectors, self._read_at)
+        self._foreign = ForeignCopies(log.collectors)
         self._account = Account()
         self._held: list[pa.Table] = []
         self._portions: list[pa.Table] = []  # of a small log
@@ -87,13 +98,21 @@ class _Export:
     def run(self) -> Account:
         known = self._survey()
         for readings in self._portions or self._again():
-            kept = readings.filter(pa.array(self._copies.keep(readings)))
-            self._take(clocks.place(kept, known))
+            self._take(clocks.place(readings.filter(pa.array(self._kept(readings))), known))
         if self._held:
-            rows = pa.concat_tables(self._held).sort_by(_BY_TIME)
-            self._sink.write(rows.select(self._columns))
+            self._write(pa.concat_tables(self._held).sort_by(_BY_TIME))
         self._account.conflicts = self._copies.conflicts
         return self._account
+
+    def _kept(self, readings: pa.Table) -> np.ndarray:
+        """Which rows count."""
+        is_foreign = promises.are_foreign(readings)
+        if not is_foreign.any():
+            return self._copies.keep(readings)
+        kept = np.zeros(readings.num_rows, dtype=bool)
+        for which, copies in ((is_foreign, self._foreign), (~is_foreign, self._copies)):
+            kept[which] = copies.keep(readings.filter(pa.array(which)))
+        return kept
 
     def _survey(self) -> pa.Table:
         """The clocks of all boots; counts the refused frames."""
@@ -101,17 +120,25 @@ class _Export:
         for portion in self._log.portions():
             readings, refused = self._read(portion)
             self._count(refused)
-            self._copies.note(readings)
+            self._note(readings)
             if bytes_to_read(self._log) == self._log.size:
                 self._portions.append(readings)
             found.append(clocks.from_readings(readings))
             size += found[-1].num_rows
             if size > _CLOCKS_HELD:
                 found, size = [clocks.lowest(pa.concat_tables(found))], 0
-        self._copies.settle()
-        account, copies = self._account, self._copies
-        account.messages, account.repeats = copies.messages, copies.repeats
+        for copies in (self._copies, self._foreign):
+            copies.settle()
+            self._account.messages += copies.messages
+            self._account.repeats += copies.repeats
         return clocks.lowest(pa.concat_tables(found))
+
+    def _note(self, readings: pa.Table) -> None:
+        is_foreign = promises.are_foreign(readings)
+        if is_foreign.any():
+            self._foreign.note(readings.filter(pa.array(is_foreign)))
+            readings = readings.filter(pa.array(~is_foreign))
+        self._copies.note(readings)
 
     def _again(self) -> Iterator[pa.Table]:
         for portion in self._log.portions():
@@ -129,8 +156,9 @@ class _Export:
         yield from exact.arrow_batches(chain.from_iterable(map(self._small, small)))
         for file in portion:
             if file.size >= _SMALL_BYTES:
+                place = (file.read(), file.collector, file.number)
                 yield from decode.segment_batches(
-                    file.read(), file.collector, file.number, is_open=file.is_open
+                    *place, mapping=self._mapping, is_open=file.is_open
                 )
                 self._step(file.size)
 
@@ -151,12 +179,13 @@ class _Export:
 
     def _small(self, file: SegmentFile) -> Iterator[tuple]:
         self._step(file.size)
-        return exact.segment_rows(file.read(), file.collector, file.number, is_open=file.is_open)
+        place = (file.read(), file.collector, file.number)
+        return exact.segment_rows(*place, mapping=self._mapping, is_open=file.is_open)
 
     def _count(self, refused: pa.Table) -> None:
         for row in refused.select(["reason", "collector", "segment", "offset"]).to_pylist():
             reason = row["reason"]
-            if reason.startswith(exact.DAMAGE):
+            if reason.startswith(schemas.DAMAGE):
                 place = f"{row['collector']}, segment {row['segment']}, byte {row['offset']}"
                 self._account.damage.append(f"{place}: {reason}")
             else:
@@ -179,7 +208,12 @@ class _Export:
         if self._by_time:
             self._held.append(rows)
         elif rows.num_rows:
-            self._sink.write(rows.select(self._columns))
+            self._write(rows)
+
+    def _write(self, rows: pa.Table) -> None:
+        if "guarantee" in self._columns:
+            rows = promises.written(rows)
+        self._sink.write(rows.select(self._columns))
 
 
 def _of_messages(rows: pa.Table) -> pa.Table:

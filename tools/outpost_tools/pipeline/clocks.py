@@ -180,6 +180,6 @@ def _with_times(
 
 
 def _boot_names(rows: pa.Table) -> pa.Array:
-    """device/stream/boot: neither has a slash."""
+    """device, stream and boot in one text."""
     parts = [rows[name].cast(pa.string()).combine_chunks() for name in BOOT]
-    return pc.binary_join_element_wise(*parts, "/")
+    return pc.binary_join_element_wise(*parts, schemas.BETWEEN)

@@ -29,10 +29,17 @@ TWIN_SIGNS = 3
 BytesOf = Callable[[str, int], bytes]
 
 
-def refused(origins: pa.Table, bytes_of: BytesOf, from_silver: pa.Table) -> pa.Table:
+def refused(
+    origins: pa.Table,
+    bytes_of: BytesOf,
+    from_silver: pa.Table | None = None,
+    reason: str = CONFLICT,
+) -> pa.Table:
     """Rows of quarantine for the frames at these ORIGINs; their bytes are read from the log. For
     messages of silver the segment may be deleted; they are then rebuilt from their readings."""
-    rows = [*_rows(origins, bytes_of), *_displaced(from_silver, bytes_of)]
+    rows = [*_rows(origins, bytes_of, reason)]
+    if from_silver is not None:
+        rows += _displaced(from_silver, bytes_of)
     columns = zip(*rows, strict=True) if rows else [[] for _ in schemas.QUARANTINE]
     arrays = [
         pa.array(column, field.type) for column, field in zip(columns, schemas.REFUSED, strict=True)
@@ -40,7 +47,7 @@ def refused(origins: pa.Table, bytes_of: BytesOf, from_silver: pa.Table) -> pa.T
     return pa.table(arrays, schema=schemas.REFUSED)
 
 
-def _rows(origins: pa.Table, bytes_of: BytesOf) -> Iterator[tuple]:
+def _rows(origins: pa.Table, bytes_of: BytesOf, reason: str = CONFLICT) -> Iterator[tuple]:
     by_segment = defaultdict(list)
     for collector, segment, offset in zip(*(origins[n].to_pylist() for n in ORIGIN), strict=True):
         by_segment[collector, segment].append(offset)
@@ -50,7 +57,7 @@ def _rows(origins: pa.Table, bytes_of: BytesOf) -> Iterator[tuple]:
             frame = next(found.frames(offset))
             said = (frame.topic.decode("utf-8", "replace"), frame.payload, frame.retained)
             origin = exact.origin_of(frame, collector, segment)
-            yield (CONFLICT, *said, frame.original_length, *origin)
+            yield (reason, *said, frame.original_length, *origin)
 
 
 def _displaced(rows: pa.Table, bytes_of: BytesOf) -> Iterator[tuple]:

@@ -25,8 +25,10 @@ import pyarrow.compute as pc
 
 from outpost_tools.common import arrival, labels, name_rules
 from outpost_tools.log import segments
-from outpost_tools.pipeline import exact, schemas
+from outpost_tools.pipeline import exact, foreign_rows, schemas
 from outpost_tools.pipeline.series_batches import SeriesReader
+from outpost_tools.sources import belongs
+from outpost_tools.sources.mapping import Mapping
 
 _FRAMES_PER_BATCH = 4096
 _BYTES_PER_BATCH = 1 << 20  # of payload: bounds the number of rows in a batch
@@ -63,12 +65,13 @@ def segment_batches(
     collector: str,
     number: int,
     versions: tuple[int, ...] = labels.VERSIONS,
+    mapping: Mapping | None = None,
     *,
     is_open: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of one segment, in no particular order. is_open: it is not sealed, so it need not
-    have an end."""
-    reader = _Reader(data, collector, number, versions)
+    """All rows of one segment, in no particular order. mapping: for other people's messages.
+    is_open: it is not sealed, so it need not have an end."""
+    reader = _Reader(data, collector, number, versions, mapping)
     found = segments.Contents(data, is_open=is_open)
     for begin, ends in found.runs(most=_FRAMES_PER_BATCH, most_bytes=_BYTES_PER_BATCH):
         yield from reader.read(begin, ends)
@@ -142,13 +145,16 @@ class _Reader:
     """Splits the frames of a chunk into plain messages and rows of the exact reader, and packs both
     into batches."""
 
-    def __init__(self, data: bytes, collector: str, number: int, versions: tuple[int, ...]) -> None:
-        self._data, self._collector, self._number, self._versions = (
-            data,
-            collector,
-            number,
-            versions,
-        )
+    def __init__(
+        self,
+        data: bytes,
+        collector: str,
+        number: int,
+        versions: tuple[int, ...],
+        mapping: Mapping | None,
+    ) -> None:
+        self._data, self._collector, self._number = data, collector, number
+        self._versions, self._mapping = versions, mapping
         self._bytes = np.frombuffer(data, np.uint8)
         self._devices: dict[tuple[bytes, str | None, str | None], str] = {}
         self._series = SeriesReader(data, collector, number)
@@ -158,6 +164,10 @@ class _Reader:
         if len(self._devices) > _NAMES_REMEMBERED:  # a flood of made-up names
             self._devices.clear()
         frames = self._frames(begin, ends)
+        if self._mapping is not None:
+            is_foreign = self._which_are_foreign(self._mapping, frames)
+            yield from self._foreign(self._mapping, _of(frames, is_foreign))
+            frames = _of(frames, ~is_foreign)
         is_series = self._series.which(frames)
         if is_series.any():
             yield from self._series.read(_of(frames, is_series))
@@ -166,6 +176,25 @@ class _Reader:
             batch, rows = self._sorted(frames)
         if batch.num_rows:
             yield batch
+        yield from exact.arrow_batches(iter(rows))
+
+    def _which_are_foreign(self, mapping: Mapping, frames: Frames) -> np.ndarray:
+        data = self._data
+        spans = (frames[name].tolist() for name in ("topic_at", "payload_at", "end"))
+        return np.fromiter(
+            (
+                belongs.is_foreign(mapping, data[begin:at], data[at:end])
+                for begin, at, end in zip(*spans, strict=True)
+            ),
+            bool,
+            len(frames["begin"]),
+        )
+
+    def _foreign(self, mapping: Mapping, frames: Frames) -> Iterator[pa.RecordBatch]:
+        rows: list[tuple] = []
+        for begin, end in zip(frames["begin"].tolist(), frames["end"].tolist(), strict=True):
+            frame = segments.decoded(self._data, begin, end)
+            rows += foreign_rows.frame_rows(mapping, frame, self._collector, self._number)
         yield from exact.arrow_batches(iter(rows))
 
     def _sorted(self, frames: Frames) -> tuple[pa.RecordBatch, list[tuple]]:

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from outpost_tools.common import collector_notes, labels, message
 from outpost_tools.log import segments
-from outpost_tools.pipeline import schemas
+from outpost_tools.pipeline import foreign_rows, schemas
+from outpost_tools.sources import belongs
+from outpost_tools.sources.mapping import Mapping
 
 _ROWS_PER_BATCH = 10_000
 _BYTES_PER_BATCH = 16 << 20  # of payload
 _NO_MESSAGE = (None,) * schemas.READING.get_field_index("received")
-DAMAGE = ("damaged segment", "not a segment")  # how the reason for unreadable bytes begins
 _NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
 
 
@@ -26,6 +27,7 @@ def segment_rows(
     collector: str,
     number: int,
     versions: tuple[int, ...] = labels.VERSIONS,
+    mapping: Mapping | None = None,
     *,
     is_open: bool = False,
 ) -> Iterator[tuple]:
@@ -33,7 +35,7 @@ def segment_rows(
     is not sealed, so it need not have an end."""
     found = segments.Contents(data, is_open=is_open)
     for frame in found.frames():
-        yield from frame_rows(frame, collector, number, versions)
+        yield from frame_rows(frame, collector, number, versions, mapping)
     yield from damage_rows(found, collector, number)
 
 
@@ -46,9 +48,15 @@ def damage_rows(found: segments.Contents, collector: str, number: int) -> Iterat
 
 
 def frame_rows(
-    frame: segments.Frame, collector: str, number: int, versions: tuple[int, ...] = labels.VERSIONS
+    frame: segments.Frame,
+    collector: str,
+    number: int,
+    versions: tuple[int, ...] = labels.VERSIONS,
+    mapping: Mapping | None = None,
 ) -> list[tuple]:
     """One row per reading, and one for the frame when it is not, or only in part, a message."""
+    if mapping is not None and belongs.is_foreign(mapping, frame.topic, frame.payload):
+        return foreign_rows.frame_rows(mapping, frame, collector, number)
     topic = frame.topic.decode("utf-8", "replace")
     origin = origin_of(frame, collector, number)
     refused = (topic, frame.payload, frame.retained, frame.original_length)
@@ -80,7 +88,7 @@ def origin_of(frame: segments.Frame, collector: str, number: int) -> tuple:
 def _row(pack: message.Message, place: int, r: message.Reading, origin: tuple) -> tuple:
     head = (pack.device, pack.stream, pack.seq, place, pack.boot, pack.held)
     times = (pack.uptime_s, r.shift_s, pack.version)
-    value = (r.name, r.unit, r.value, _micros(r.time_s), None)
+    value = (r.name, r.unit, r.value, _micros(r.time_s), None, None)
     return (*head, *times, *value, *origin, *_NOT_REFUSED)
 
 

@@ -20,8 +20,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
-from outpost_tools.pipeline import delta, exact, packed, quarantine, schemas, tables
+from outpost_tools.pipeline import (
+    delta,
+    exact,
+    foreign_rows,
+    packed,
+    promises,
+    quarantine,
+    schemas,
+    tables,
+)
 from outpost_tools.pipeline.contents import TYPE as _TYPE
 from outpost_tools.pipeline.contents import keys, of_contents, of_messages, of_rows
 from outpost_tools.store.base import Store
@@ -94,6 +104,21 @@ def added(place: Store, files: list[dict], bucket: int, new: np.ndarray) -> tupl
     return [_written(place, bucket, np.sort(np.concatenate(parts)))], gone
 
 
+def without(table: DeltaTable, gone: dict[int, np.ndarray]) -> tuple[list[dict], list[dict]]:
+    """(new files, files that they replace) without those fingerprints, signed, of these buckets."""
+    made, replaced, place = [], [], delta.place_of(table)
+    for one in delta.files_of(table):
+        bucket = int(one["partition"])
+        rows = tables.read_files(place, [delta.name_of(one)], schemas.FINGERPRINT)
+        values = rows[_COLUMN].to_numpy()
+        stays = values[~np.isin(values, gone.get(bucket, np.zeros(0, np.int64)))]
+        if len(stays) < len(values):
+            replaced.append(one)
+            if len(stays):
+                made.append(_written(place, bucket, stays))
+    return made, replaced
+
+
 def _written(place: Store, bucket: int, values: np.ndarray) -> dict:
     rows = pa.table([values], schema=schemas.FINGERPRINT)
     # There is nothing to compress in them.
@@ -105,7 +130,8 @@ def _written(place: Store, bucket: int, values: np.ndarray) -> dict:
 
 
 def of_tables(opened: delta.Opened) -> list[dict]:
-    """Write those of all messages, of silver and of the conflicts in quarantine: new files."""
+    """Write those of all messages, of silver and of the conflicts in quarantine: new files. Of
+    other people's messages, those whose copies are recognised."""
     place, found = opened.tables_dir / TABLE, []
     for bucket, values in enumerate(_by_bucket(opened)):
         if len(values):
@@ -114,20 +140,32 @@ def of_tables(opened: delta.Opened) -> list[dict]:
 
 
 def _by_bucket(opened: delta.Opened) -> list[np.ndarray]:
-    parts = [_of_part(rows) for rows in _stored(opened, "readings")]
+    parts, theirs = [], []
+    for rows in _stored(opened, "readings"):
+        is_foreign = promises.are_foreign(rows)
+        parts.append(_of_part(rows.filter(pa.array(~is_foreign))))
+        if is_foreign.any():
+            theirs.append(_of_foreign(rows.filter(pa.array(is_foreign))))
     streams, messages, contents, buckets = (np.concatenate(c) for c in zip(*parts, strict=True))
     order = np.argsort(messages, kind="stable")  # a message's readings may lie in several files
     begins = np.flatnonzero(_changes(messages[order]))
     sums = np.add.reduceat(contents[order], begins) if len(begins) else _NONE
     silver = of_contents(sums, streams[order][begins], messages[order][begins])
     refused = [_of_conflicts(rows) for rows in _stored(opened, "quarantine")]
-    values = np.concatenate([silver, *(one for one, _ in refused)])
-    at = np.concatenate([buckets[order][begins], *(one for _, one in refused)])
+    more = [*refused, *theirs]
+    values = np.concatenate([silver, *(one for one, _ in more)])
+    at = np.concatenate([buckets[order][begins], *(one for _, one in more)])
     return [values[at == bucket] for bucket in range(packed.BUCKETS)]
 
 
 def _of_part(rows: pa.Table) -> tuple[np.ndarray, ...]:
     return (*keys(rows), of_rows(rows), packed.buckets_of(rows))
+
+
+def _of_foreign(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    heads = rows.filter(pc.field("record") == 0)
+    heads = heads.filter(pa.array(foreign_rows.identified(heads)))
+    return foreign_rows.fingerprints(heads), packed.buckets_of(heads)
 
 
 def _changes(values: np.ndarray) -> np.ndarray:

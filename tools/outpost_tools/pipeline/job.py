@@ -25,7 +25,9 @@ from outpost_tools.pipeline import (
     consumed,
     decode,
     delta,
+    foreign_rows,
     gold,
+    mappings,
     moves,
     packed,
     parked,
@@ -56,22 +58,23 @@ def run(
     window_s: float = 10.0,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
     versions: tuple[int, ...] = labels.VERSIONS,
+    sources: str | None = None,
     is_all: bool = False,
     progress: Progress = lambda text: None,
 ) -> int:
     """Process all segments that are sealed now; returns the number of rounds. `versions`: message
-    versions that count as understood; messages of others go to quarantine. is_all: also do what is
+    versions that count as understood; messages of others go to quarantine. sources: the text of a
+    mapping for other people's messages; None: as in the last round. is_all: also do what is
     left for later. Raises ToolError, OSError, and what the engine raises: retries.py decides
     whether that is transient."""
-    place, segments = at(tables_dir), Log.at(log)
-    check_places(segments, place)
-    prepare(segments, place)
+    place, segments = prepare(log, tables_dir)
     ends = {name: found[-1].number for name, found in segments.all_sealed().items()}
-    done = overtaken = 0
+    given = None if sources is None else mappings.keep(place, sources)
+    done = overtaken = 0  # the latter: in a row
     while overtaken < _OVERTAKEN_MOST:
         opened = delta.Opened(place)
         try:
-            this = plan.next_round(opened, segments, lambda one: _is_within(one, ends), batch_bytes)
+            this = _next_round(opened, segments, ends, batch_bytes, given)
             if this is None:
                 break
             files = take(engine, opened, segments, this, versions)
@@ -86,6 +89,14 @@ def run(
         )
     _refine(engine, place, window_s, progress, is_all)
     return done
+
+
+def _next_round(
+    opened: delta.Opened, log: Log, ends: dict[str, int], most_bytes: int, given: int | None
+) -> plan.Plan | None:
+    """ends: the last segment of each collector; given: the number of a mapping."""
+    mapping = mappings.current(opened) if given is None else given
+    return plan.next_round(opened, log, lambda one: _is_within(one, ends), most_bytes, mapping)
 
 
 def _is_within(one: Segment, ends: dict[str, int]) -> bool:
@@ -105,11 +116,15 @@ def check_places(log: Log, tables_dir: Store) -> None:
     tables.check_version(tables_dir)
 
 
-def prepare(log: Log, tables_dir: Store) -> None:
-    probe.check(tables_dir)
-    tables.create(tables_dir)
-    takeover.take_over(tables_dir)
-    consumed.register(log, tables_dir)
+def prepare(log_dir: delta.Place, tables_dir: delta.Place) -> tuple[Store, Log]:
+    """Raises ToolError."""
+    place, log = at(tables_dir), Log.at(log_dir)
+    check_places(log, place)
+    probe.check(place)
+    tables.create(place)
+    takeover.take_over(place)
+    consumed.register(log, place)
+    return place, log
 
 
 # --- A round ---
@@ -146,7 +161,8 @@ def _before(opened: delta.Opened, log: Log, this: plan.Plan) -> transforms.Sourc
     )
     gone = tables.deleted_before(opened["readings"])
     states = (_by_bucket(opened["streams"]), _by_bucket(prints))
-    return transforms.Sources(log, opened.tables_dir, *states, silver, refused, gone)
+    text = mappings.text(opened.tables_dir, this.mapping)
+    return transforms.Sources(log, opened.tables_dir, *states, silver, refused, gone, text)
 
 
 def _by_bucket(table: DeltaTable) -> dict[int, list[dict]]:
@@ -165,9 +181,11 @@ class Reader:
     buckets: int
 
     def __call__(self, bundle: str) -> Iterator[pa.RecordBatch]:
+        text = self.sources.mapping
+        mapping = foreign_rows.mapping_of(text) if text else None
         for collector, number in json.loads(bundle):
             data = self.sources.bytes_of(collector, number)
-            batches = decode.segment_batches(data, collector, number, self.versions)
+            batches = decode.segment_batches(data, collector, number, self.versions, mapping)
             yield from packed.pack(batches, self.buckets)
 
 
@@ -192,6 +210,8 @@ def _commit(
 
     def refused(table: DeltaTable) -> tuple[list[dict], list[dict]]:
         _check_states(streams, delta.open_table(place / "streams"))
+        if plan.is_rereading(table):
+            raise plan.Overtaken(plan.REREAD_FIRST)
         has_gone = moved.freed.num_rows or this.replays
         return quarantine.without(table, moved.freed, this.replays) if has_gone else ([], [])
 

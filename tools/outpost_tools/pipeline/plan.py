@@ -26,7 +26,15 @@ from outpost_tools.pipeline.logs import Behind, Log, Segment
 REPLAY = schemas.REPLAY
 _TAKEN, _FIRST, _ROUND = "log:", "first of log:", "round"
 _CHECK_BITS = 32
+MAPPING = "mapping"  # of other people's messages: a number made of its text, see mappings.py
 REPLAYS = "replays"  # the number of the last call of `replay`, in quarantine
+REREADS, REREAD = "rereads", "reread"  # of reread.py, in quarantine: begun, and done
+
+
+REREAD_FIRST = (
+    "other people's messages are about to be read again; `outpost pipeline replay --sources` was "
+    "interrupted: repeat it first"
+)
 
 
 class Overtaken(Exception):
@@ -53,6 +61,11 @@ def is_replaying(opened: delta.Opened) -> bool:
     return delta.reached(opened["quarantine"], REPLAYS) > taken(opened["streams"], REPLAY)
 
 
+def is_rereading(quarantine: DeltaTable) -> bool:
+    """Whether other people's messages are leaving the tables (reread.py)."""
+    return delta.reached(quarantine, REREADS) > max(delta.reached(quarantine, REREAD), 0)
+
+
 def mark(table: DeltaTable) -> int:
     """What the table notes of the last round that it has; -1: none."""
     return delta.reached(table, _ROUND)
@@ -72,7 +85,8 @@ def marked(number: int) -> delta.Batch:
 class Plan:
     """From `start` to `end` ({collector: last segment}). before, mark: what tables note that are at
     the start, and at the end: a number that grows, and a check of the plan. segments: of the log,
-    in the order in which they are read; firsts: of logs that begin."""
+    in the order in which they are read; firsts: of logs that begin. mapping: the number of the
+    mapping by which other people's messages are read, -1: there is none."""
 
     start: dict[str, int]
     end: dict[str, int]
@@ -80,6 +94,7 @@ class Plan:
     mark: int
     segments: list[Segment] = field(default_factory=list)
     firsts: dict[str, int] = field(default_factory=dict)
+    mapping: int = -1
 
     @property
     def number(self) -> int:
@@ -94,6 +109,8 @@ class Plan:
     def transactions(self) -> list[delta.Batch]:
         found = {_TAKEN + name: number for name, number in self.end.items()}
         found |= {_FIRST + name: number for name, number in self.firsts.items()}
+        if self.mapping >= 0:
+            found[MAPPING] = self.mapping
         return [*(delta.Batch(*one) for one in found.items()), marked(self.mark)]
 
     def is_in(self, table: DeltaTable) -> bool:
@@ -106,24 +123,32 @@ class Plan:
 
 
 def next_round(
-    opened: delta.Opened, log: Log, is_wanted: Callable[[Segment], bool], most_bytes: int
+    opened: delta.Opened,
+    log: Log,
+    is_wanted: Callable[[Segment], bool],
+    most_bytes: int,
+    mapping: int = -1,
 ) -> Plan | None:
     """The round that is open, or the next one: at most `most_bytes` of segments that are wanted,
-    and one more. None: nothing is left to do. Raises Behind and Overtaken."""
+    and one more, read by that mapping. None: nothing is left to do. Raises Behind and Overtaken."""
     last, ahead = opened["streams"], opened["quarantine"]
+    if is_rereading(ahead):
+        raise Behind(REREAD_FIRST)
     names = log.collectors()
     start = {name: taken(last, name) for name in (*names, REPLAY)}
     found = {name: log.after(name, start[name]) for name in names}
     if is_open(opened):
         end = {name: taken(ahead, name) for name in start}
         chosen = [one for name in names for one in found[name] if one.number <= end[name]]
+        mapping = delta.reached(ahead, MAPPING)
     else:
         chosen = _some(found, start, is_wanted, most_bytes)
         end = start | {one.collector: one.number for one in chosen}
         end[REPLAY] = max(end[REPLAY], delta.reached(ahead, REPLAYS))
     new = sorted(name for name in end if end[name] != start[name])
     if is_open(opened):
-        _check_open(mark(last), mark(ahead), {name: end[name] for name in new})
+        ends = {name: end[name] for name in new}
+        _check_open(mark(last), mark(ahead), ends, mapping)
     if not new:
         return None
     _check_complete(chosen, start, end)
@@ -131,14 +156,14 @@ def next_round(
     end, start = ({name: ends[name] for name in new} for ends in (end, start))
     before, after = mark(last), mark(ahead)
     if not is_open(opened):
-        after = _mark_after(before, end)
-    return Plan(start, end, before, after, chosen, begins)
+        after = _mark_after(before, end, mapping)
+    return Plan(start, end, before, after, chosen, begins, mapping)
 
 
-def _check_open(before: int, after: int, end: dict[str, int]) -> None:
+def _check_open(before: int, after: int, end: dict[str, int], mapping: int) -> None:
     """Raises Overtaken where the round has ended since the last table was read, Behind where the
     log lacks the folder of a collector that the round has read."""
-    if after == _mark_after(before, end):
+    if after == _mark_after(before, end, mapping):
         return
     if after >> _CHECK_BITS != _number_after(before):
         raise Overtaken("another driver has finished the round that was open")
@@ -152,9 +177,11 @@ def _number_after(before: int) -> int:
     return (before >> _CHECK_BITS) + 1 if before >= 0 else 0
 
 
-def _mark_after(before: int, end: dict[str, int]) -> int:
-    number = _number_after(before)
-    return (number << _CHECK_BITS) + zlib.crc32(json.dumps(end, sort_keys=True).encode())
+def _mark_after(before: int, end: dict[str, int], mapping: int) -> int:
+    number, said = _number_after(before), json.dumps(end, sort_keys=True)
+    if mapping >= 0:
+        said += str(mapping)
+    return (number << _CHECK_BITS) + zlib.crc32(said.encode())
 
 
 def _some(

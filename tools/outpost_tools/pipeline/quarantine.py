@@ -13,6 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,8 +23,21 @@ from deltalake.exceptions import CommitFailedError
 from outpost_tools.common import arrival, labels, message
 from outpost_tools.common.errors import ToolError
 from outpost_tools.log import segments
-from outpost_tools.pipeline import delta, displaced, exact, plan, schemas, tables
-from outpost_tools.pipeline.exact import DAMAGE
+from outpost_tools.pipeline import (
+    delta,
+    displaced,
+    exact,
+    foreign_rows,
+    mappings,
+    plan,
+    schemas,
+    tables,
+)
+from outpost_tools.pipeline.schemas import DAMAGE
+from outpost_tools.sources import belongs
+from outpost_tools.sources.decode import of_frame
+from outpost_tools.sources.mapping import Mapping
+from outpost_tools.sources.result import Refused
 from outpost_tools.store.at import at
 
 CONFLICT = "conflict: another message has its number"  # a reason
@@ -90,16 +104,28 @@ def conflicting(
     return every.filter(pc.is_null(every["reason"])).select(schemas.READING.names)
 
 
+@dataclass(frozen=True)
+class Readable:
+    """What a frame must be to leave quarantine. mapping: for other people's messages."""
+
+    now_s: float
+    versions: tuple[int, ...] = labels.VERSIONS
+    mapping: Mapping | None = None
+
+
 def replay(
     tables_dir: delta.Place, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS
 ) -> tuple[int, int]:
     """(frames on their way to silver, frames that are still not messages) among those whose reason
-    begins with `reason`."""
-    place, now_s = at(tables_dir) / "quarantine", time.time()
+    begins with `reason`. Other people's are read by the mapping of the last round."""
+    place = at(tables_dir) / "quarantine"
+    text = mappings.text(at(tables_dir), mappings.current(delta.Opened(tables_dir)))
+    mapping = foreign_rows.mapping_of(text) if text else None
+    readable = Readable(time.time(), versions, mapping)
     for _ in range(delta.TRIES):
         table = delta.open_table(place)
         number = delta.reached(table, plan.REPLAYS) + 1
-        made, gone, taken, refused = _marked(table, reason, versions, now_s, number)
+        made, gone, taken, refused = _marked(table, reason, readable, number)
         try:
             if taken:
                 delta.commit(place, made, delta.Batch(plan.REPLAYS, number), gone=gone, of=table)
@@ -110,7 +136,7 @@ def replay(
 
 
 def _marked(
-    table: DeltaTable, reason: str, versions: tuple[int, ...], now_s: float, number: int
+    table: DeltaTable, reason: str, readable: Readable, number: int
 ) -> tuple[list[dict], list[dict], int, int]:
     """(new files, files that they replace, frames marked with that number, frames that stay)."""
     place, made, gone, counts = delta.place_of(table), [], [], Counter[str]()
@@ -119,7 +145,7 @@ def _marked(
         said = rows.to_pylist()
         for row in said:
             if row["replay"] is None and _is_meant(row["reason"], reason):
-                is_taken = _is_message(row, versions, now_s)
+                is_taken = _is_message(row, readable)
                 counts["taken" if is_taken else "refused"] += 1
                 row["replay"] = number if is_taken else None
         if any(row["replay"] == number for row in said):
@@ -135,7 +161,7 @@ def _is_meant(reason: str, wanted: str) -> bool:
     )
 
 
-def _is_message(row: dict, versions: tuple[int, ...], now_s: float) -> bool:
+def _is_message(row: dict, readable: Readable) -> bool:
     """Whether the frame can be read now. If it was read in part, that part is in silver already. A
     conflict stays: its number is still taken."""
     if row["reason"] == CONFLICT or row["reason"].startswith(message.LEFT_OUT):
@@ -143,8 +169,10 @@ def _is_message(row: dict, versions: tuple[int, ...], now_s: float) -> bool:
     length = row["original_length"]
     if length is not None and length > len(row["payload"]):  # it was cut: the rest is lost
         return False
-    one = frame(row)
-    how = {"retained": one.retained, "versions": versions}
+    one, mapping = frame(row), readable.mapping
+    if mapping is not None and belongs.is_foreign(mapping, one.topic, one.payload):
+        return type(of_frame(mapping, one)) is not Refused
+    how = {"retained": one.retained, "versions": readable.versions}
     try:
         found = message.decode(row["topic"], row["payload"], **how)
         message.decode(row["topic"], row["payload"], received_ms=one.arrival_ms, **how)
@@ -153,7 +181,7 @@ def _is_message(row: dict, versions: tuple[int, ...], now_s: float) -> bool:
             return False
         row["clock_unset"] = True  # if it is a message, its arrival is no evidence
         newest_s = max((r.time_s or 0.0 for r in found.readings), default=None)
-        return arrival.is_disproved(one.received_ms / 1000, newest_s, now_s)
+        return arrival.is_disproved(one.received_ms / 1000, newest_s, readable.now_s)
     return True
 
 
@@ -177,6 +205,7 @@ def _encoded(row: dict) -> bytes:
         _ms(row["received"]),
         row["topic"].encode(),
         row["payload"],
+        retain=bool(row["retained"]),
         clock_unset=bool(row.get("clock_unset")),
     )
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+DAMAGE = ("damaged segment", "not a segment")  # how the reason for unreadable bytes begins
 REPLAY = ".replay"  # as a collector, quarantine: see quarantine.py
 _TIME = pa.timestamp("us", "UTC")
 # Where a row came from: the frame's place in the log identifies it permanently.
@@ -40,7 +41,10 @@ READING = pa.schema(
         ("value", pa.float64()),
         # null: the board's clock was not set, and is not yet known from another message of the boot
         ("time", _TIME),
-        ("placed", pa.bool_()),  # the time comes from another message of that boot
+        # the time is not the message's own: it comes from another message of that boot or, for
+        # other people's messages, from the arrival
+        ("placed", pa.bool_()),
+        ("guarantee", pa.string()),  # a word of sources.guarantee; null: a board's (write_readings)
         *_ORIGIN,
     ]
 )
@@ -97,9 +101,12 @@ STREAM_STATE = pa.schema(
         ("last_boot", pa.int64()),
         ("last_conflicts", pa.bool_()),
         ("received_max", pa.int64()),  # microseconds since 1970
+        # of other people's messages (foreign_marks.py): the names of metrics; null: a board's
+        ("names", pa.list_(pa.string())),
     ]
 )
 KEY = ["device", "stream"]
+BETWEEN = "\x1f"  # joins the parts of a key: no name has it, nor any other control character
 FINGERPRINT = pa.schema([("fingerprint", pa.int64())])
 STREAM = pa.schema([*(READING.field(name) for name in KEY), *STREAM_STATE])
 

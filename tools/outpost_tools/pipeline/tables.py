@@ -16,7 +16,7 @@ import pyarrow.dataset
 from deltalake import DeltaTable
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import delta, gold_schemas, schemas
+from outpost_tools.pipeline import delta, gold_schemas, promises, schemas
 from outpost_tools.store.at import at
 from outpost_tools.store.base import Store
 
@@ -195,11 +195,11 @@ def _has_no_day_yet(days: pa.ChunkedArray) -> np.ndarray:
 
 
 def write_without_day(place: Store, rows: pa.Table) -> dict:
-    return delta.write(place, rows, None, _DAY.name)
+    return delta.write(place, promises.written(rows), None, _DAY.name)
 
 
 def write_by_day(place: Store, rows: pa.Table, days: pa.ChunkedArray) -> list[dict]:
-    found = []
+    rows, found = promises.written(rows), []
     for day in days.unique().to_pylist():
         keep = pc.is_null(days) if day is None else pc.fill_null(pc.equal(days, day), False)
         name = None if day is None else day.isoformat()

@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from outpost_tools.common import arrival
-from outpost_tools.pipeline import gold_schemas, health, schemas
+from outpost_tools.pipeline import gold_schemas, health, promises, schemas
 
 KEY = [*schemas.KEY, "boot"]
 BOUNDS = {"not_before": "max", "not_after": "min"}
 NEEDED = [
-    *KEY, "seq", "record", "held", "name", "value", "time", "placed", "received", "clock_unset",
+    *KEY, "seq", "record", "held", "name", "value", "time", "placed", "guarantee", "received",
+    "clock_unset",
 ]  # fmt: skip
 # Metrics of the firmware and of its users that describe the device's own health: their last value
 # is shown.
@@ -124,14 +125,16 @@ def with_last(
 
 
 def key_names(rows: pa.Table, key: list[str] = KEY) -> pa.Array:
-    parts = [rows[name].cast(pa.string()) for name in key]  # none has a slash
-    joined = pc.binary_join_element_wise(*parts, "/")
+    parts = [rows[name].cast(pa.string()) for name in key]
+    joined = pc.binary_join_element_wise(*parts, schemas.BETWEEN)
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def _delays(rows: pa.Table) -> pa.Table:
-    """KEY, ms, count, max_ms: one value per message whose time and arrival are known."""
-    rows = rows.filter(pc.is_null(rows["clock_unset"]))
+    """KEY, ms, count, max_ms: one value per message whose time and arrival are known, and are not
+    the same by definition."""
+    is_arrival = promises.are_foreign(rows) & pc.is_valid(rows["placed"]).to_numpy()
+    rows = rows.filter(pa.array(~is_arrival)).filter(pc.field("clock_unset").is_null())
     rows = rows.filter(pc.and_(pc.equal(rows["record"], 0), pc.is_valid(rows["time"])))
     received, time = (rows[name].cast(pa.int64()).to_numpy() for name in ("received", "time"))
     delay_ms = np.rint((received - time) / 1000).astype(np.int64)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,21 +27,22 @@ from outpost_tools.pipeline import (
     delta,
     displaced,
     fingerprints,
+    foreign_marks,
+    foreign_rows,
+    marked,
     moves,
     packed,
     parts,
+    promises,
     quarantine,
     schemas,
     tables,
 )
 from outpost_tools.pipeline.logs import Log
+from outpost_tools.pipeline.marked import Marked
 from outpost_tools.pipeline.number_ranges import SEQ_BITS, grown, in_ranges
 from outpost_tools.store.base import Store
 
-_ORDER = [
-    (name, "ascending")
-    for name in ("code", "seq", "received", "collector", "segment", "offset", "record")
-]
 _HEADS = ["code", *schemas.KEY, "seq", "boot", *schemas.PLACE]
 Stored = Callable[[set[tuple[str, str, int]]], pa.Table]
 
@@ -54,8 +55,9 @@ def nothing_stored(wanted: set[tuple[str, str, int]]) -> pa.Table:
 class Sources:
     """What a batch's tasks read besides it, all as it was before the batch: the log, the tables,
     the files of the state and of the known fingerprints by bucket, the versions of silver and of
-    quarantine, and the time before which readings were deleted. A batch that is repeated because
-    its driver died between the commits of two tables must find what it found the first time."""
+    quarantine, the time before which readings were deleted, and the text of the mapping for other
+    people's messages, if there is one. A batch that is repeated because its driver died between the
+    commits of two tables must find what it found the first time."""
 
     log: Log
     tables_dir: Store
@@ -64,6 +66,7 @@ class Sources:
     silver_version: int
     quarantine_version: int
     deleted_us: int
+    mapping: str = ""
 
     def bytes_of(self, collector: str, number: int) -> bytes:
         """A segment of the log, or the frames that a replay has freed. Raises FileNotFoundError."""
@@ -100,25 +103,6 @@ def _of_buckets(files: dict[int, list[dict]], readings: pa.Table) -> list[dict]:
 
 
 @dataclass(frozen=True)
-class Marked:
-    """The results for a batch: new readings, origins of its messages that conflict with another,
-    rows of silver that another message displaces, rows of silver of which the whole message or an
-    earlier copy has arrived, origins that leave quarantine, clocks that change the times of
-    readings in silver, the state after the batch, and the fingerprints of what is kept, each with
-    its device."""
-
-    readings: pa.Table
-    conflicts: pa.Table
-    displaced: pa.Table
-    outgrown: pa.Table
-    freed: pa.Table
-    clocks: pa.Table
-    state: pa.Table
-    fingerprints: np.ndarray
-    devices: pa.Table
-
-
-@dataclass(frozen=True)
 class Marker:
     """Marks a group of a batch's rows and writes its files: rows of moves.RESULT, the files and
     what moves in silver."""
@@ -127,39 +111,55 @@ class Marker:
 
     def __call__(self, group: int, rows: pa.Table) -> pa.Table:
         sources, (readings, refused) = self.sources, packed.unpack(rows)
-        marked = mark_streams(
-            readings,
-            sources.states(readings),
-            sources.known(readings),
-            sources.stored,
-            sources.refused,
-            sources.deleted_us,
-        )
-        more = conflicts.refused(marked.conflicts, sources.bytes_of, marked.displaced)
-        written = [*self._written(marked, pa.concat_tables([refused, more]))]
-        written += self._prints(marked)
-        lost = [marked.displaced, marked.outgrown]
-        return moves.result(written, [marked.clocks], lost, [marked.freed])
+        found = self._marked(readings)
+        more = [conflicts.refused(found.conflicts, sources.bytes_of, found.displaced)]
+        for reason, origins in found.refused.items():
+            more.append(conflicts.refused(origins, sources.bytes_of, reason=reason))
+        written = [*self._written(found, pa.concat_tables([refused, *more]))]
+        written += self._prints(found)
+        lost = [found.displaced, found.outgrown]
+        return moves.result(written, [found.clocks], lost, [found.freed])
 
-    def _written(self, marked: Marked, refused: pa.Table) -> Iterator[dict]:
+    def _marked(self, readings: pa.Table) -> Marked:
+        sources = self.sources
+        state, known = sources.states(readings), sources.known(readings)
+        ours, theirs = _apart(readings, promises.are_foreign(readings))
+        of_ours, of_theirs = _apart(state, foreign_marks.is_state(state))
+        more = (sources.stored, sources.refused, sources.deleted_us)
+        boards = mark_streams(ours, of_ours, known, *more)
+        if not theirs.num_rows:
+            return replace(boards, state=pa.concat_tables([boards.state, of_theirs]))
+        limits = foreign_rows.mapping_of(sources.mapping).limits
+        return marked.joined(
+            boards, foreign_marks.mark(theirs, of_theirs, known, sources.stored, limits)
+        )
+
+    def _written(self, found: Marked, refused: pa.Table) -> Iterator[dict]:
         """The files of what is new, and of the state of each bucket."""
         tables_dir = self.sources.tables_dir
-        yield from tables.write_readings(tables_dir, marked.readings)
+        yield from tables.write_readings(tables_dir, found.readings)
         if refused.num_rows:
             yield delta.write(tables_dir / "quarantine", refused)
-        for bucket, states in packed.split(marked.state, packed.BUCKETS):
+        for bucket, states in packed.split(found.state, packed.BUCKETS):
             yield delta.write(tables_dir / "streams", states, str(bucket), "bucket")
 
-    def _prints(self, marked: Marked) -> Iterator[dict]:
+    def _prints(self, found: Marked) -> Iterator[dict]:
         """The files of fingerprints of each bucket, and those that they replace."""
-        sources, of_row = self.sources, packed.buckets_of(marked.devices)
+        sources, of_row = self.sources, packed.buckets_of(found.devices)
         place = sources.tables_dir / fingerprints.TABLE
         for bucket in np.unique(of_row).tolist():
             files = sources.print_files.get(bucket, [])
-            new = marked.fingerprints[of_row == bucket]
+            new = found.fingerprints[of_row == bucket]
             made, gone = fingerprints.added(place, files, bucket, new)
             yield from made
             yield from (moves.gone(one) for one in gone)
+
+
+def _apart(rows: pa.Table, is_foreign: np.ndarray) -> tuple[pa.Table, pa.Table]:
+    """(of boards, of other people's messages)"""
+    if not is_foreign.any():
+        return rows, rows.slice(0, 0)
+    return rows.filter(pa.array(~is_foreign)), rows.filter(pa.array(is_foreign))
 
 
 def mark_streams(
@@ -172,10 +172,10 @@ def mark_streams(
 ) -> Marked:
     """Mark `rows` of this batch, given the `state` of their streams (others are passed on)."""
     names, row_codes, state_codes = _coded(rows, state)
-    rows = rows.append_column("code", row_codes).sort_by(_ORDER)
+    rows = rows.append_column("code", row_codes).sort_by(marked.ORDER)
     code = rows["code"].to_numpy()
     old = _bounds(state, state_codes)
-    first_copy, copies = first_copies(rows)
+    first_copy, copies = marked.first_copies(rows)
     begins = np.flatnonzero(copies)
     key = (code[begins] << SEQ_BITS) + rows["seq"].to_numpy()[begins]
     is_old, lengths = in_ranges(key, old), np.diff(begins, append=len(code))
@@ -289,27 +289,6 @@ def _names(table: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*parts, "/")
 
 
-def first_copies(rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """For sorted rows: which belong to the first copy of their message, and which begin a copy."""
-    if not rows.num_rows:
-        return np.zeros(0, dtype=bool), np.zeros(0, dtype=bool)
-    new_message = _changes(rows, ["code", "seq"])
-    new_copy = new_message | _changes(rows, ["collector", "segment", "offset"])
-    start_of_copy = np.maximum.accumulate(np.where(new_copy, np.arange(rows.num_rows), 0))
-    return new_message[start_of_copy], new_copy
-
-
-def _changes(rows: pa.Table, names: list[str]) -> np.ndarray:
-    changed = np.ones(rows.num_rows, dtype=bool)
-    changed[1:] = False
-    for name in names:
-        column = rows[name].combine_chunks()
-        column = column.dictionary_encode().indices if pa.types.is_string(column.type) else column
-        values = column.to_numpy(zero_copy_only=False)
-        changed[1:] |= values[1:] != values[:-1]
-    return changed
-
-
 def _bounds(state: pa.Table, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(firsts, lasts) of the ranges of all streams, ascending, with the stream's code above the
     number."""
@@ -338,6 +317,7 @@ def _next_state(
         "stream": stream,
         "ranges": ranges,
         "clocks": clocks.to_state(known, len(names), clock_codes),
+        "names": pa.nulls(len(names), schemas.STREAM.field("names").type),
     }
 
 

@@ -69,11 +69,11 @@ def delete_device(tables_dir: delta.Place, device: str) -> dict[str, int]:
     The states go first: if the readings did, a round in between could store one whose state is then
     deleted, and a repeat of it would be stored twice. Quarantine is next, and gets a commit in any
     case: a round that has committed nothing yet finds one of the two changed, and starts again."""
-    _check_nothing_is_under_way(tables_dir)
+    check_nothing_is_under_way(tables_dir)
     return _delete_device(at(tables_dir), device)
 
 
-def _check_nothing_is_under_way(tables_dir: delta.Place) -> None:
+def check_nothing_is_under_way(tables_dir: delta.Place) -> None:
     """Its driver was killed between its commits, or is at it now. Raises ToolError."""
     opened = delta.Opened(tables_dir)
     if plan.is_open(opened) or plan.is_replaying(opened):
@@ -93,7 +93,7 @@ def _delete_device(tables_dir: Store, device: str) -> dict[str, int]:
     note = {changes.NOTE: {"again": [device]}}
     found = {}
     for name, where in conditions.items():
-        found[name] = _deleted(tables_dir / name, where, note)
+        found[name] = deleted(tables_dir / name, where, note)
         if name == "quarantine":
             delta.commit(tables_dir / name, [])
     return found
@@ -111,10 +111,10 @@ def delete_before(tables_dir: delta.Place, day: datetime.date) -> dict[str, int]
         "windows": f"last_time < {begin}",
         "quarantine": f"received < {begin}",
     }
-    return {name: _deleted(at(tables_dir) / name, where) for name, where in conditions.items()}
+    return {name: deleted(at(tables_dir) / name, where) for name, where in conditions.items()}
 
 
-def _deleted(place: Store, where: str, note: dict[str, Any] | None = None) -> int:
+def deleted(place: Store, where: str, note: dict[str, Any] | None = None) -> int:
     table: DeltaTable = delta.open_table(place)
     with place.settled(always=delta.NEWEST_CHECKPOINT):
         found = table.delete(where, commit_properties=CommitProperties(custom_metadata=note))

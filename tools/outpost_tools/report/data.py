@@ -19,7 +19,7 @@ from outpost_tools.common.collector_notes import CLOCK, REASONS, TAKEN_OVER
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.words import natural
 from outpost_tools.pipeline import health
-from outpost_tools.pipeline.quarantine import DAMAGE
+from outpost_tools.pipeline.schemas import DAMAGE
 from outpost_tools.pipeline.tables import read_table
 from outpost_tools.report import newest, outages, reading, starts
 from outpost_tools.report.outages import Outage

@@ -7,6 +7,8 @@ limit are refused, and those already known go on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from outpost_tools.sources.result import Message
 
 MAX_PAYLOAD_BYTES = 64 * 1024  # longer ones are cut in the collector's log
@@ -32,14 +34,25 @@ class Names:
 
     def refusal(self, message: Message) -> str:
         """Takes the message's names in; "" or the reason to refuse the message."""
+        names = {one.name for one in message.readings}
+        return self.refuses(message.source, message.device, names)
+
+    def know(self, source: str, device: str, names: Iterable[str]) -> set[str]:
+        """These were seen before. Returns the device's names, which grow."""
+        known = self._known.setdefault(source, {}).setdefault(device, set())
+        known.update(names)
+        return known
+
+    def refuses(self, source: str, device: str, names: set[str]) -> str:
+        """As refusal(), of a message with these names."""
         devices, metrics = self._most
-        of_source = self._known.setdefault(message.source, {})
-        known = of_source.get(message.device)
+        of_source = self._known.setdefault(source, {})
+        known = of_source.get(device)
         if known is None:
             if len(of_source) >= devices:
                 return f"a new device, and this source has {devices} already"
-            known = of_source[message.device] = set()
-        new = {one.name for one in message.readings} - known
+            known = of_source[device] = set()
+        new = names - known
         if new and len(known) + len(new) > metrics:
             return f"{len(new)} new names, and this device has {len(known)} of {metrics} already"
         known |= new

@@ -14,8 +14,10 @@ from itertools import combinations
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from outpost_tools.common import labels
 from outpost_tools.common.errors import ToolError
 from outpost_tools.sources import paths, schema, times, topics
+from outpost_tools.sources.bounds import is_name
 from outpost_tools.sources.mapping import Mapping, Source, State
 from outpost_tools.sources.paths import Parts
 from outpost_tools.sources.topics import Pattern, common_topic
@@ -111,6 +113,8 @@ def _begun(raw: Any, kind: type[T], place: Place) -> T:
     """The table as a struct; its name is in messages from then on."""
     if isinstance(raw, dict) and isinstance(raw.get("name"), str):
         place.name = raw["name"]
+        if not is_name(place.name) or labels.is_stream(place.name):
+            place.wrong(f"name: {place.name!a} cannot name a stream in the tables; use plain words")
     return convert(raw, kind, place)
 
 

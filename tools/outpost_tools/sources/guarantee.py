@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 
+from outpost_tools.common import labels
 from outpost_tools.sources.result import Message
 
-OUTPOST = "exactly once, gaps named"
+OUTPOST = labels.GUARANTEE
 IDENTIFIER = "once by identifier"  # the sender's own: a copy from the device has the same
 TIME = "once by time and contents"  # a copy has the device's time and the same bytes
 NONE = "at least once"  # two equal messages may be two readings, or one sent twice

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 from outpost_tools.common import needs
@@ -12,15 +13,28 @@ from outpost_tools.store.at import argument
 from outpost_tools.store.base import Store
 
 
-def add_log(parser: argparse.ArgumentParser) -> None:
+def add_log(parser: argparse.ArgumentParser, *, is_needed: bool = True) -> None:
     parser.add_argument(
-        "--log", type=argument, required=True, help="the collectors' log: a folder, or s3://..."
+        "--log",
+        type=argument,
+        required=is_needed,
+        help="the collectors' log: a folder, or s3://...",
     )
 
 
 def add_tables(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tables", type=argument, required=True, help="the tables: a folder, or s3://..."
+    )
+
+
+def add_sources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sources",
+        type=Path,
+        metavar="FILE",
+        help="a mapping for other people's messages, see `outpost sources --help`; without this "
+        "option, that of the last run",
     )
 
 

@@ -46,6 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=DEFAULT_WINDOW_S,
         help="seconds per window (default: %(default)s)",
     )
+    options.add_sources(parser)
     parser.add_argument(
         "--continuous",
         action="store_true",
