@@ -15,6 +15,7 @@ import pytest
 from ground_truth import START_MS
 
 try:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     import driver_steps
@@ -22,7 +23,17 @@ try:
     from outpost_tools import cli
     from outpost_tools.common.errors import ToolError
     from outpost_tools.log import segments
-    from outpost_tools.pipeline import delta, fingerprints, job, plan, quarantine, schemas, tables
+    from outpost_tools.pipeline import decode as decoding
+    from outpost_tools.pipeline import (
+        delta,
+        exact,
+        fingerprints,
+        job,
+        plan,
+        quarantine,
+        schemas,
+        tables,
+    )
     from outpost_tools.pipeline import reread as rereading
     from outpost_tools.pipeline.logs import Log
     from outpost_tools.sources import decode, file, guarantee, ready_files
@@ -219,6 +230,49 @@ def test_there_are_no_gaps_and_no_latency_where_nothing_tells_them(frames, tmp_p
         assert [row["device"] for row in rows] == (["hall"] if name == "latency" else [])
     assert rows[0]["p50_ms"] == 1000.0  # the meter's clock is a second behind the arrival
     assert {row["missing_closed"] for row in devices(tmp_path / "tables")} == {0}
+
+
+# --- The two readers ---
+
+
+def odd_frames() -> list[bytes]:
+    """Of each kind, also with an unset clock, retained, cut, and of a board."""
+    said = [
+        ("plant/oven/meter", json.dumps(meter(1)).encode()),
+        ("plant/oven/meter", b'{"at": 5, "power": 1}'),
+        ("plant/oven/meter", b'{"power": "none"}'),
+        ("plant/oven/gauge/pressure", b"3.25"),
+        ("plant/oven/gauge/pressure", b"nan"),
+        ("plant/hall/radio", b'{"id": "a1", "x": 1, "y": 2.5}'),
+        ("plant/hall/radio", b'{"x": true}'),
+        ("plant/oven/link", b"up"),
+        ("plant/oven/link", b"sideways"),
+        ("plant/oven/meter", b"[" * 70_000),
+        ("outpost/board-5/data", message(3, 1, bt=at_s(3))),
+        ("elsewhere", b"1"),
+    ]
+    made = []
+    for topic, payload in said:
+        for flags in ({}, {"retain": True}, {"clock_unset": True}, {"dup": True}):
+            made.append(segments.encode_frame(START_MS, topic.encode(), payload, **flags))
+    return made
+
+
+def test_the_two_readers_return_the_same_rows():
+    mapping, data = file.parse(MAPPING, "test"), segments.sealed_bytes(odd_frames())
+    fast = pa.Table.from_batches(
+        decoding.segment_batches(data, "collector-1", 7, mapping=mapping), schemas.FRAME
+    )
+    exactly = pa.Table.from_batches(
+        exact.arrow_batches(exact.segment_rows(data, "collector-1", 7, mapping=mapping)),
+        schemas.FRAME,
+    )
+    order = [(name, "ascending") for name in ("offset", "record", "reason")]
+    assert fast.sort_by(order).to_pylist() == exactly.sort_by(order).to_pylist()
+    assert set(fast["guarantee"].to_pylist()) == {
+        None, guarantee.TIME, guarantee.IDENTIFIER, guarantee.NONE
+    }  # fmt: skip
+    assert fast["reason"].null_count and fast["reason"].null_count < fast.num_rows
 
 
 # --- However it is divided ---

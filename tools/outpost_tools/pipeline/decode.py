@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from outpost_tools.common import arrival, labels, name_rules
 from outpost_tools.log import segments
-from outpost_tools.pipeline import exact, foreign_rows, schemas
+from outpost_tools.pipeline import exact, foreign_batches, schemas
 from outpost_tools.pipeline.series_batches import SeriesReader
 from outpost_tools.sources import belongs
 from outpost_tools.sources.mapping import Mapping
@@ -191,10 +191,10 @@ class _Reader:
         )
 
     def _foreign(self, mapping: Mapping, frames: Frames) -> Iterator[pa.RecordBatch]:
-        rows: list[tuple] = []
-        for begin, end in zip(frames["begin"].tolist(), frames["end"].tolist(), strict=True):
-            frame = segments.decoded(self._data, begin, end)
-            rows += foreign_rows.frame_rows(mapping, frame, self._collector, self._number)
+        with _without_collector():
+            place = (self._collector, self._number)
+            batches, rows = foreign_batches.read(mapping, self._data, frames, *place)
+        yield from batches
         yield from exact.arrow_batches(iter(rows))
 
     def _sorted(self, frames: Frames) -> tuple[pa.RecordBatch, list[tuple]]:

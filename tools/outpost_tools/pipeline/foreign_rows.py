@@ -57,25 +57,33 @@ def frame_rows(mapping: Mapping, frame: segments.Frame, collector: str, number: 
     if type(found) is State and not found.is_last_known:
         time_us = None if frame.arrival_ms is None else frame.arrival_ms * 1000
         said = (ONLINE, SWITCH, float(found.is_online), time_us)
-        head = (found.device, found.source, _by_place(origin))
-        return [_row(head, 0, said, None if time_us is None else True, guarantee.NONE, origin)]
+        placed = None if time_us is None else True
+        head = (found.device, found.source, _by_place(origin[1:4]), placed, guarantee.NONE)
+        return [_row(head, 0, said, origin)]
     return []
 
 
 def _readings(found: Message, frame: segments.Frame, origin: tuple) -> list[tuple]:
-    identity = guarantee.identity(found, frame.topic, frame.payload)
-    seq = _by_place(origin) if identity is None else _number(identity)
-    head = (found.device, found.source, seq)
-    placed = True if found.time_from == "arrival" else None
+    head = head_of(found, frame.topic, frame.payload, origin[1:4])
     return [
-        _row(head, at, (r.name, r.unit, r.value, r.time_us), placed, found.guarantee, origin)
+        _row(head, at, (r.name, r.unit, r.value, r.time_us), origin)
         for at, r in enumerate(found.readings)
     ]
 
 
-def _by_place(origin: tuple) -> int:
-    place = "/".join(map(str, origin[1:4])).encode()
-    return _number(hashlib.blake2b(place, digest_size=8).digest())
+def head_of(
+    found: Message, topic: bytes, payload: bytes, place: tuple[str, int, int]
+) -> tuple[str, str, int, bool | None, str]:
+    """device, stream, seq, placed, guarantee. place: (collector, segment, offset)."""
+    identity = guarantee.identity(found, topic, payload)
+    seq = _by_place(place) if identity is None else _number(identity)
+    placed = True if found.time_from == "arrival" else None
+    return found.device, found.source, seq, placed, found.guarantee
+
+
+def _by_place(place: tuple[str, int, int]) -> int:
+    said = "/".join(map(str, place))
+    return _number(hashlib.blake2b(said.encode(), digest_size=8).digest())
 
 
 def _number(identity: bytes) -> int:
@@ -85,14 +93,11 @@ def _number(identity: bytes) -> int:
 _NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
 
 
-def _row(
-    head: tuple, record: int, said: tuple, placed: bool | None, promised: str, origin: tuple
-) -> tuple:
+def _row(head: tuple, record: int, said: tuple, origin: tuple) -> tuple:
     """In the order of schemas.FRAME."""
-    seq = head[2]
-    return (
-        *head, record, 0, seq, None, None, None, *said, placed, promised, *origin, *_NOT_REFUSED
-    )  # fmt: skip
+    device, stream, seq, *promised = head
+    message = (device, stream, seq, record, 0, seq, None, None, None)
+    return (*message, *said, *promised, *origin, *_NOT_REFUSED)
 
 
 # --- Rows of schemas.READING ---

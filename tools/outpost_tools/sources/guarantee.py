@@ -42,12 +42,9 @@ def identity(message: Message, topic: bytes, payload: bytes) -> bytes | None:
     It does not depend on how values are read, so a mended mapping finds the same copies.
     """
     if message.guarantee == IDENTIFIER:
-        parts = (b"id", message.source.encode(), (message.native_id or "").encode())
+        said = b"id\0%b\0%b" % (message.source.encode(), (message.native_id or "").encode())
     elif message.guarantee == TIME:
-        parts = (b"bytes", topic, payload)
+        said = b"bytes\0%b\0%b" % (topic, payload)  # no topic has a NUL, nor has a source
     else:
         return None
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for part in parts:
-        digest.update(len(part).to_bytes(4, "little") + part)
-    return digest.digest()
+    return hashlib.blake2b(said, digest_size=DIGEST_BYTES).digest()
