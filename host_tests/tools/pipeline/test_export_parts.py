@@ -19,7 +19,7 @@ try:
 
     from outpost_tools.export import log_files, run
     from outpost_tools.export.selection import Selection
-    from outpost_tools.pipeline import fingerprints, schemas, transforms
+    from outpost_tools.pipeline import fingerprints, promises, schemas, transforms
     from test_export import exported, put
 except ImportError as problem:
     if os.environ.get("CI") == "true":
@@ -72,7 +72,7 @@ def silvers(log) -> transforms.Marked:
 def assert_silvers_choice(log) -> int:
     """Row for row; returns the number of conflicts."""
     (account, rows), marked = found_by_export(log), silvers(log)
-    assert rows.to_pylist() == marked.readings.sort_by(ORDER).to_pylist()
+    assert rows.to_pylist() == promises.written(marked.readings).sort_by(ORDER).to_pylist()
     assert account.conflicts.total() == marked.conflicts.num_rows
     return marked.conflicts.num_rows
 

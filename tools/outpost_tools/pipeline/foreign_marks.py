@@ -40,7 +40,7 @@ def mark(
     """Mark `rows` of this batch, given the `state` of their streams (others are passed on). stored:
     the rows of silver for such (device, stream, seq)."""
     streams, row_codes, state_codes = _coded(rows, state)
-    rows = rows.append_column("code", row_codes).sort_by(marked.ORDER)
+    rows = marked.in_order(rows.append_column("code", row_codes))
     first_copy, copies = marked.first_copies(rows)
     begins = np.flatnonzero(copies)
     heads, lengths = rows.select(_HEAD).take(begins), np.diff(begins, append=rows.num_rows)

@@ -98,7 +98,7 @@ class Sources:
 
 
 def _of_buckets(files: dict[int, list[dict]], readings: pa.Table) -> list[dict]:
-    buckets = [bucket for bucket, _ in packed.split(readings, packed.BUCKETS)]
+    buckets = np.unique(packed.buckets_of(readings)).tolist()
     return [one for bucket in buckets for one in files.get(bucket, [])]
 
 
@@ -172,7 +172,7 @@ def mark_streams(
 ) -> Marked:
     """Mark `rows` of this batch, given the `state` of their streams (others are passed on)."""
     names, row_codes, state_codes = _coded(rows, state)
-    rows = rows.append_column("code", row_codes).sort_by(marked.ORDER)
+    rows = marked.in_order(rows.append_column("code", row_codes))
     code = rows["code"].to_numpy()
     old = _bounds(state, state_codes)
     first_copy, copies = marked.first_copies(rows)
