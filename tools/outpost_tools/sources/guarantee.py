@@ -11,8 +11,10 @@ confirmations.
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
-from outpost_tools.sources.result import Message
+if TYPE_CHECKING:
+    from outpost_tools.sources.result import Message
 
 OUTPOST = "exactly once, gaps named"
 IDENTIFIER = "once by identifier"  # the sender's own: a copy from the device has the same
