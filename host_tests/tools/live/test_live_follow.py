@@ -270,6 +270,15 @@ def test_one_of_a_kind_is_no_plural():
     assert texts == ["1 outbox file gone", "1,200 outbox files gone"]
 
 
+@pytest.mark.parametrize("value", [61.3, -0.1, 1e-9, 3e12, 0.0])
+def test_a_value_that_stays_the_same_has_no_band(value):
+    one = history.History()
+    for ago_s in range(5):
+        one.add(NOW_MS - ago_s, value, NOW_MS)
+    (found,) = one.bins("hour", NOW_MS)
+    assert found.least == found.mean == found.greatest == pytest.approx(value, rel=1e-12)
+
+
 def test_a_sensor_takes_as_much_memory_as_the_help_says():
     tracemalloc.start()
     try:

@@ -109,7 +109,7 @@ def _waiting(board: Device) -> str:
 def _promised(device: ForeignDevice) -> list[str]:
     """What is promised for its messages: no gaps, no confirmation, but this."""
     return [
-        f"<div><dt>{escape(source)}</dt><dd>{escape(MEANING[word])}</dd></div>"
+        f'<div class="promise"><dt>{escape(source)}</dt><dd>{escape(MEANING[word])}</dd></div>'
         for source, word in sorted(device.guarantees.items())
     ]
 

@@ -19,8 +19,9 @@ _ROWS = 48  # at most per table: if there are more bins, neighbours are combined
 
 def render(fleet: Fleet, board: Device, span: str, cursor: str) -> str:
     name = escape(board.name)
+    what = "devices" if fleet.others is not None else "boards"
     body = (
-        f'<header><p class="back"><a href="/">All boards</a></p><h1>{name}</h1>'
+        f'<header><p class="back"><a href="/">All {what}</a></p><h1>{name}</h1>'
         '<p id="link" class="link" role="status">values as of the loading of this page</p>'
         f'</header><main id="main">{_todo(board)}'
         f'<div id="cards">{card.card(fleet, board, is_alone=True)}</div>'
