@@ -149,7 +149,7 @@ bench-export: setup  ## `outpost export`: seconds and memory by messages; MESSAG
 bench-report: setup  ## `outpost report`: seconds and memory by the days of the history; DAYS="n n"
 	@$(BIN)/python host_tests/bench/report_memory.py $(if $(DAYS),--days $(DAYS))
 
-live-pictures: setup  ## 32 pictures of the live page, in build/live-pictures, to look at
+live-pictures: setup  ## 40 pictures of the live page, in build/live-pictures, to look at
 	@$(BIN)/python host_tests/rigs/live_pictures.py build/live-pictures
 
 bench-live: setup  ## the live page under load: CPU, memory, MQTT to screen; BOARDS=n SECONDS=n

@@ -1,4 +1,4 @@
-"""32 pictures of the live page to look at: eight states, at the widths of a desktop and a phone,
+"""40 pictures of the live page to look at: ten states, at the widths of a desktop and a phone,
 light and dark. Says what axe finds serious in each.
 
     python host_tests/rigs/live_pictures.py [build/live-pictures] [--tree DIR]
@@ -11,13 +11,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import json
 import math
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import paths
@@ -25,6 +28,8 @@ import paths
 sys.path[:0] = paths.ALL
 
 import browser_rig  # noqa: E402
+from foreign_house import SHELLY, sources  # noqa: E402
+from foreign_traffic import TASMOTA_ZONE  # noqa: E402
 from live_server import Server, Writer  # noqa: E402
 from real_broker import wait_for  # noqa: E402
 
@@ -92,15 +97,36 @@ def year(log: Path) -> None:
     sends(log, "kitchen", count=1200, every_s=6 * 3600)
 
 
+def others(log: Path) -> None:
+    """A board; a Tasmota plug that reports; a Zigbee sensor that went offline; a Shelly meter of
+    which only the last known value is there."""
+    sends(log, "kitchen")
+    writer, now = Writer(log, "c-others"), time.time()
+    for n in range(40):
+        at_s = now - 300 * (39 - n) - 15
+        moment = datetime.fromtimestamp(at_s, ZoneInfo(TASMOTA_ZONE)).replace(tzinfo=None)
+        energy = {"Power": round(38 + 30 * math.sin(n / 5)), "Voltage": 229 + n % 3, "Total": 61.3}
+        plug = {"Time": moment.isoformat(timespec="seconds"), "ENERGY": energy}
+        writer.raw("tele/washer/SENSOR", json.dumps(plug).encode(), received_s=at_s)
+        climate = {"temperature": round(11 + 2 * math.sin(n / 9), 2), "battery": 88}
+        writer.raw("zigbee2mqtt/front door", json.dumps(climate).encode(), received_s=at_s)
+    writer.raw("tele/washer/LWT", b"Online", retain=True)
+    writer.raw("zigbee2mqtt/front door/availability", b'{"state":"offline"}')
+    status = {"ts": round(now - 7200, 2), "switch:0": {"id": 0, "apower": 41.7, "output": True}}
+    notice = {"src": SHELLY, "method": "NotifyStatus", "params": status}
+    writer.raw(f"{SHELLY}/events/rpc", json.dumps(notice).encode(), retain=True)
+
+
 @dataclass(frozen=True)
 class State:
     """fill: the log; path: of the page; opened: what is unfolded on it; collects: whether a
-    collector still writes."""
+    collector still writes; sources: whether the page reads others' messages."""
 
     fill: Callable[[Path], None]
     path: str = "/"
     opened: str = ""
     collects: bool = True
+    sources: bool = False
 
 
 STATES = {
@@ -112,10 +138,12 @@ STATES = {
     "alarm": State(alarm, "/board/kitchen?span=day"),
     "stopped": State(silent, "/", ".card details", collects=False),
     "year": State(year, "/board/kitchen?span=year"),
+    "others": State(others, "/", ".card details", sources=True),
+    "other": State(others, "/board/other:washer?span=hours", sources=True),
 }
 
 
-def main(out: Path, tree: Path | None) -> None:
+def main(out: Path, tree: Path | None, only: str | None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     command = browser_rig.find()
     if command is None:
@@ -123,12 +151,14 @@ def main(out: Path, tree: Path | None) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with browser_rig.Browser(command, folder / "browser") as browser:
-            for name, state in STATES.items():
+            for name in [only] if only else STATES:
+                state = STATES[name]
                 log = folder / name / "log"
                 state.fill(log)
+                options = ["--sources", str(sources(folder))] if state.sources else []
                 with (
                     collecting(log, state.collects),
-                    Server(log, folder / name, tree=tree) as server,
+                    Server(log, folder / name, *options, tree=tree) as server,
                 ):
                     take(browser, server, state, out / name)
     print(out)
@@ -174,6 +204,7 @@ def take(browser, server, state: State, out: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("out", nargs="?", type=Path, default=Path("build/live-pictures"))
+    parser.add_argument("--only", metavar="STATE", choices=STATES, help="pictures of this state")
     parser.add_argument("--tree", type=Path, help="the page of the version in this work tree")
     args = parser.parse_args()
-    main(args.out, args.tree)
+    main(args.out, args.tree, args.only)

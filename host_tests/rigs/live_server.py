@@ -46,9 +46,9 @@ class Writer:
         data = payload(device, seq, records, **more)
         self.raw(f"outpost/{device}/data", data, received_s=now)
 
-    def raw(self, topic, data, *, received_s=None):
+    def raw(self, topic, data, *, received_s=None, retain=False):
         now = time.time() if received_s is None else received_s
-        self.segments.append(encode_frame(int(now * 1000), topic.encode(), data))
+        self.segments.append(encode_frame(int(now * 1000), topic.encode(), data, retain=retain))
         self.segments.commit()
 
 

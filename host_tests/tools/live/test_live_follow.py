@@ -15,7 +15,17 @@ from live_server import Writer, payload
 from outpost_tools import cli
 from outpost_tools.common import attention, job_notes, restarts
 from outpost_tools.common.errors import ToolError
-from outpost_tools.live import board, device_page, fleet, follow, history, page, words
+from outpost_tools.live import (
+    card,
+    device,
+    device_page,
+    fleet,
+    follow,
+    history,
+    page,
+    sensor,
+    words,
+)
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 from outpost_tools.log.segment_frames import Frame, encode_frame
@@ -64,8 +74,8 @@ def test_a_value_has_the_unit_in_which_it_was_measured(order):
     readings = [("t", "Cel", 20), ("t", "Cel", 21), ("t", "degF", 68), ("t", "degF", 69)]
     for seq in order:
         made.take([frame("kitchen", seq, [readings[seq]], at_s=seq)])
-    sensor = made.boards["kitchen"].sensors["t"]
-    assert (sensor.unit, [point.value for point in sensor.recent]) == ("degF", [68, 69])
+    found = made.boards["kitchen"].sensors["t"]
+    assert (found.unit, [point.value for point in found.recent]) == ("degF", [68, 69])
 
 
 def test_a_folder_that_may_not_be_read_is_told_and_the_others_are_followed(tmp_path, monkeypatch):
@@ -145,8 +155,8 @@ def test_a_clock_that_was_set_late_places_what_follows_by_uptime():
     made = a_fleet()
     made.take([frame("a", 0, [("x", "", 1)], at_s=-50, up=50.0, time_s=NOW_MS / 1000 - 50)])
     made.take([frame("a", 1, [("x", "", 2)], at_s=0, up=90.0, time_s=None)])
-    sensor = made.boards["a"].sensors["x"]
-    assert sensor.newest.time_ms == NOW_MS - 10_000 and not sensor.is_arrival
+    found = made.boards["a"].sensors["x"]
+    assert found.newest.time_ms == NOW_MS - 10_000 and not found.is_arrival
     made.take([frame("b", 0, [("x", "", 2)], at_s=0, up=90.0, time_s=None)])
     assert made.boards["b"].sensors["x"].is_arrival
 
@@ -226,7 +236,7 @@ def test_what_a_board_says_of_itself_is_in_words():
     ]  # fmt: skip
     measured = [name for name, each in one.sensors.items() if words.is_measured(one, each)]
     assert measured == ["free", "humidity"]
-    text = page.card(made, one)
+    text = card.card(made, one)
     assert text.index("humidity") < text.index("About the board") < text.index("firmware")
     assert (words.axis(23_573_344), words.axis(21.5)) == ("23.57 M", "21.5")
 
@@ -260,23 +270,32 @@ def test_one_of_a_kind_is_no_plural():
     assert texts == ["1 outbox file gone", "1,200 outbox files gone"]
 
 
+@pytest.mark.parametrize("value", [61.3, -0.1, 1e-9, 3e12, 0.0])
+def test_a_value_that_stays_the_same_has_no_band(value):
+    one = history.History()
+    for ago_s in range(5):
+        one.add(NOW_MS - ago_s, value, NOW_MS)
+    (found,) = one.bins("hour", NOW_MS)
+    assert found.least == found.mean == found.greatest == pytest.approx(value, rel=1e-12)
+
+
 def test_a_sensor_takes_as_much_memory_as_the_help_says():
     tracemalloc.start()
     try:
-        one = board.Sensor(0, "x", "")
+        one = sensor.Sensor(0, "x", "")
         for span in history.SPANS.values():
             for ago_s in range(0, span.seconds, span.width_s):
-                point = board.Point(NOW_MS - 1000 * ago_s, ago_s + 0.5, 1)
+                point = sensor.Point(NOW_MS - 1000 * ago_s, ago_s + 0.5, 1)
                 one.add(point, is_arrival=False, now_ms=NOW_MS)
         snapshot = tracemalloc.take_snapshot()
     finally:
         tracemalloc.stop()
     # Not what other threads of this process took meanwhile:
     files = [
-        tracemalloc.Filter(True, name) for name in (board.__file__, history.__file__, __file__)
+        tracemalloc.Filter(True, name) for name in (sensor.__file__, history.__file__, __file__)
     ]
     used = sum(trace.size for trace in snapshot.filter_traces(files).traces)
-    assert len(one.recent) == board.RECENT and used < 34 * 1024
+    assert len(one.recent) == sensor.RECENT and used < 34 * 1024
 
 
 def test_what_boards_invent_without_end_is_bounded():
@@ -289,7 +308,7 @@ def test_what_boards_invent_without_end_is_bounded():
         )
     made.take(frames)
     one = made.boards["a"]
-    assert len(one.sensors) == board.MOST_SENSORS and one.hidden_sensors > 1000
+    assert len(one.sensors) == device.MOST_SENSORS and one.hidden_sensors > 1000
     assert max(map(len, one.sensors)) <= 64 and len(one._streams) <= 8
     assert len(one._restarts._starts) <= restarts.MOST
     gaps = a_fleet()

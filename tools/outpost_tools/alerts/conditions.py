@@ -17,18 +17,20 @@ from outpost_tools.alerts.rules import Attention, Silence, fits
 from outpost_tools.alerts.settings import Settings
 from outpost_tools.alerts.watched import Board, Fleet
 from outpost_tools.common import attention
+from outpost_tools.common.name_rules import is_device
 from outpost_tools.common.words import duration
+from outpost_tools.sources.idents import ident, shown
 
 LOW_BYTES = 200 << 20
 _ENOUGH_BYTES = 250 << 20
 # A board sends its constant values with every 64th message. Before that many messages, a problem
 # that is not seen may still exist.
 _TELLS_ALL = 64
-# The beginnings of keys. A slash separates the parts: a board's name is a topic level, so it
-# contains none.
+# The beginnings of keys. A slash separates the parts: what identifies a board or a device is a
+# topic level, so it contains none. Rules and texts have the names.
 _ATTENTION, _HOUSE = "attention/", "house/"
 _DISK = f"{_HOUSE}disk"
-_SILENT = ("silence", "silent")  # kinds
+_SILENT = ("silence", "silent", "quiet")  # kinds
 # These happened once, and have no end.
 _EVENTS = ("lost", "twins", "restored", "takeover", "refused", "cut")
 
@@ -58,8 +60,8 @@ class Found:
 def look(view: View, settings: Settings, ledger: Ledger) -> Found:
     found = Found()
     for rule in settings.silences:
-        for name in _names(view.fleet, rule.boards):
-            _silence(view, rule, name, found)
+        for place, name in _watched(view.fleet, rule.boards):
+            _silence(view, rule, place, name, found)
     if settings.attention is not None:
         for board in view.fleet.boards.values():
             if fits(board.name, settings.attention.boards):
@@ -75,16 +77,26 @@ def look(view: View, settings: Settings, ledger: Ledger) -> Found:
 
 def over(told: Told) -> str:
     """The text that reports the end of a problem."""
+    if told.kind == "offline":
+        return f"{told.board}: online again"
     is_heard = told.kind in _SILENT
     return f"{told.board}: heard again" if is_heard else told.text
 
 
-def _names(fleet: Fleet, patterns: tuple[str, ...]) -> Iterator[str]:
-    """Boards that have sent something, and those that are named but have not."""
-    yield from (name for name in fleet.boards if fits(name, patterns))
+def _watched(fleet: Fleet, patterns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """(identifier, name) of boards and devices that have sent something, and of those that are
+    named but have not."""
+    there = {one.ident: one.name for one in fleet.boards.values() if fits(one.name, patterns)}
+    yield from there.items()
     for pattern in patterns:
-        if not re.search(r"[*?\[]", pattern) and pattern not in fleet.boards:
-            yield pattern
+        if not re.search(r"[*?\[]", pattern) and pattern not in there.values():
+            yield pattern if is_device(pattern) else ident(pattern), pattern
+
+
+def _board_of(fleet: Fleet, key: str) -> Board | None:
+    """The board or device of a key. What was named before it sent anything may be either."""
+    name = key.split("/")[1]
+    return fleet.boards.get(name) or fleet.boards.get(ident(name))
 
 
 def _is_silent(view: View, seen_ms: int, longer_s: float) -> bool:
@@ -93,14 +105,14 @@ def _is_silent(view: View, seen_ms: int, longer_s: float) -> bool:
     return view.now_ms - max(seen_ms, view.since_ms) > longer_s * 1000
 
 
-def _silence(view: View, rule: Silence, name: str, found: Found) -> None:
-    board = view.fleet.boards.get(name)
+def _silence(view: View, rule: Silence, place: str, name: str, found: Found) -> None:
+    board = view.fleet.boards.get(place)
     seen_ms = board.last_seen_ms if board else 0
-    key = f"{rule.id}/{name}"
+    key = f"{rule.id}/{place}"
     if not _is_silent(view, seen_ms, rule.longer_s):
         return
-    text = f"{name}: nothing for {duration(view.now_ms - seen_ms)}" if board else (
-        f"{name}: has never sent anything"
+    text = f"{name}: nothing for {duration(view.now_ms - seen_ms)}" if seen_ms else (
+        f"{name}: has sent no new reading" if board else f"{name}: has never sent anything"
     )  # fmt: skip
     found.conditions[key] = Condition(
         "silence", name, text, seen_ms=seen_ms, details={"limit_s": rule.longer_s}
@@ -113,8 +125,8 @@ def _attention(view: View, rule: Attention, board: Board, found: Found) -> None:
         if not kind.needs_attention or one.key in rule.leave_out:
             continue
         for part in one.parts or ("",):
-            key = f"{_ATTENTION}{board.name}/{one.key}/{part.partition(':')[0]}"
-            if one.key == "silent":
+            key = f"{_ATTENTION}{board.ident}/{one.key}/{part.partition(':')[0]}"
+            if one.key in _SILENT:
                 if not _is_silent(view, board.last_seen_ms, board.silent_after_s):
                     continue
             found.conditions[key] = Condition(
@@ -125,12 +137,14 @@ def _attention(view: View, rule: Attention, board: Board, found: Found) -> None:
 
 
 def _is_held(fleet: Fleet, key: str, told: Told) -> bool:
-    board = fleet.boards.get(told.board)
-    if told.kind in _SILENT:
-        return board is None or board.last_seen_ms <= told.seen_ms
-    if not key.startswith(_ATTENTION):
+    if not (told.kind in _SILENT or key.startswith(_ATTENTION)):
         return False
-    return board is None or not (fleet.is_complete or board.messages >= _TELLS_ALL)
+    board = _board_of(fleet, key)
+    if board is None:
+        return True
+    if told.kind in _SILENT:
+        return board.last_seen_ms <= told.seen_ms
+    return not (board.is_foreign or fleet.is_complete or board.messages >= _TELLS_ALL)
 
 
 def _house(view: View, rule: Attention, ledger: Ledger) -> dict[str, Condition]:
@@ -162,7 +176,8 @@ def _house(view: View, rule: Attention, ledger: Ledger) -> dict[str, Condition]:
 def is_wanted(settings: Settings, key: str) -> bool:
     """Whether alerts.toml still has a rule for the reported problem `key`."""
     rule, _, rest = key.partition("/")
-    board, _, last = rest.partition("/")
+    place, _, last = rest.partition("/")
+    board = shown(place)
     if rule == "house":
         return settings.attention is not None and board not in settings.attention.leave_out
     if rule == "attention":

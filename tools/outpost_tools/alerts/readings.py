@@ -1,6 +1,9 @@
 """Which rules the newest readings break. A value that is already old when it arrives neither breaks
 a rule nor ends a problem; republish/newest.py decides which values are current. Pure; the time is
 an argument.
+
+A device of a mapping has the identifier of sources/idents.py in keys. Rules and texts have its own
+name, so a rule for a name is one for the board and the device of that name.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from outpost_tools.alerts.rules import Reading
 from outpost_tools.common.message import Message
 from outpost_tools.common.words import with_unit
 from outpost_tools.republish.newest import Newest, Value
+from outpost_tools.sources.idents import shown
 
 _MOST_PAIRS = 20_000  # pairs of a board and a sensor
 
 
 def key_of(rule: Reading, board: str, sensor: str) -> str:
+    """board: what identifies it."""
     return f"{rule.id}/{board}/{sensor}"
 
 
@@ -62,7 +67,9 @@ class Readings:
         if pair not in self._of_pair:
             if len(self._of_pair) >= _MOST_PAIRS:
                 self._of_pair.clear()
-            self._of_pair[pair] = tuple(one for one in self._rules if one.is_of(board, sensor))
+            self._of_pair[pair] = tuple(
+                one for one in self._rules if one.is_of(shown(board), sensor)
+            )
         return self._of_pair[pair]
 
     def _apply(self, rule: Reading, board: str, sensor: str, value: Value) -> None:
@@ -71,13 +78,14 @@ class Readings:
         self._was_broken.discard(key)
         side = "above" if rule.is_above else "below"
         unit = value.unit or ""
-        text = f"{board}: {sensor} {with_unit(value.value, unit)}, "
+        name = shown(board)
+        text = f"{name}: {sensor} {with_unit(value.value, unit)}, "
         bound = with_unit(rule.bound, unit)
         if _is_broken(rule, value.value, was_broken=was_broken):
             self.well.pop(key, None)
             details = {"sensor": sensor, "value": value.value, "unit": unit, "bound": rule.bound}
             self.broken[key] = Condition(
-                "reading", board, f"{text}{side} {bound}", wait_s=rule.wait_s, details=details
+                "reading", name, f"{text}{side} {bound}", wait_s=rule.wait_s, details=details
             )
         elif was_broken:
             gone = self.broken.pop(key, None)

@@ -13,9 +13,12 @@ from outpost_tools.common.message import Message
 
 
 class Board(Protocol):
-    """Board of live/board.py."""
+    """Device of live/device.py: a board, or a device of a mapping. ident: what identifies it. Its
+    name is unique among boards, and among devices."""
 
+    ident: str
     name: str
+    is_foreign: bool
     last_seen_ms: int
     messages: int
     findings: Sequence[Finding]

@@ -22,9 +22,9 @@ from outpost_tools.collect.place import Question
 from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
 from outpost_tools.collect.upload import Upload
-from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.machine_clock import MachineClock
+from outpost_tools.sources.option import sources_of
 from outpost_tools.store.base import StoreError
 from outpost_tools.store.local import LocalStore
 
@@ -89,12 +89,7 @@ def _connections(
 
 def _foreign(args: argparse.Namespace, found: Access, log: Log) -> Foreign | None:
     """None: there are no other senders, and there were none. Raises NotNowError, ToolError."""
-    mapping = None
-    if args.sources is not None:
-        needs.check("sources")
-        from outpost_tools.sources import ready_files
-
-        mapping = ready_files.load(args.sources)
+    mapping = sources_of(args)
     try:
         made = Foreign(mapping, found.prefix, log)
     except OSError as error:

@@ -160,6 +160,21 @@ KINDS = {
             "page.",
         ),
         Kind(
+            "offline",
+            "⊝",
+            "other devices offline",
+            "The broker or the bridge says that its connection ended. Check its power and its "
+            "network.",
+        ),
+        Kind(
+            "quiet",
+            "○",
+            "other devices silent",
+            "Nothing has come for three times the longest pause of the last week. Check its power "
+            "and its network, and whether its bridge runs. Is it no longer in use? <code>outpost "
+            "live --log LOG --forget NAME</code> takes it off the page.",
+        ),
+        Kind(
             "open",
             "◐",
             "gaps that may still close",
@@ -180,6 +195,7 @@ KINDS = {
             "command do not count.",
         ),
         Kind("waiting", "…", "not heard since the page started", needs_attention=False),
+        Kind("known", "…", "only last known values", needs_attention=False),
         Kind("noclock", "?", "readings without a time", needs_attention=False),
         Kind("mended", "≈", "flipped bits mended", needs_attention=False),
         Kind("fine", "✓", "fine", needs_attention=False),
@@ -232,7 +248,7 @@ class Finding:
     def news(self) -> tuple[str, str]:
         """A value that changes when there is something new to show. The time for which a board has
         been silent does not count."""
-        return self.key, "" if self.key in ("silent", "waiting") else self.text
+        return self.key, "" if self.key in ("silent", "quiet", "waiting") else self.text
 
 
 def in_order(found: list[tuple[dict, list[Finding]]]) -> list[tuple[dict, list[Finding]]]:
@@ -273,6 +289,18 @@ def of_device(
     return [one for one in found if one] or [Finding("fine", "fine")]
 
 
+def of_other(
+    *, is_offline: bool, is_heard: bool, silent_s: float, listened_s: float, after_s: float
+) -> list[Finding]:
+    """The findings about a device that is no Outpost board, at least one. is_offline: as its will
+    or its bridge says. is_heard: it has sent a new reading. after_s: when it counts as silent."""
+    if is_offline:
+        return [Finding("offline", "offline")]
+    if not is_heard:
+        return [Finding("known", "no new reading yet")]
+    return [_silent(silent_s, listened_s, after_s, "quiet") or Finding("fine", "fine")]
+
+
 def _finding(key: str, number: int, text: str, least: int = 1) -> Finding | None:
     """A finding if `number` is at least `least`. text: may contain "(s)" for the plural."""
     if number < least:
@@ -310,13 +338,15 @@ def _clock(ahead_s: float) -> Finding | None:
     return Finding("clock", f"clock ahead {duration(ahead_s * 1000)}", ahead_s)
 
 
-def _silent(silent_s: float, listened_s: float | None, after_s: float) -> Finding | None:
+def _silent(
+    silent_s: float, listened_s: float | None, after_s: float, key: str = "silent"
+) -> Finding | None:
     if silent_s <= after_s:
         return None
     text = duration(silent_s * 1000)
     if listened_s is not None and listened_s <= after_s:
         return Finding("waiting", f"last heard {text} ago", silent_s)
-    return Finding("silent", f"silent for {text}", silent_s)
+    return Finding(key, f"silent for {text}", silent_s)
 
 
 def _many(report_s: float, usual_s: float) -> int:

@@ -18,6 +18,7 @@ _USUAL = 20  # usual intervals until a board that announces nothing counts as si
 # A board announces `report_s` in one of its first messages, which in deep sleep may come a day
 # apart.
 _FIRST_MESSAGES, _FIRST_S = 4, 90_000.0
+_DAY_S = 86_400.0
 
 
 def after_s(report_s: float, usual_s: float, messages: int) -> float:
@@ -27,6 +28,14 @@ def after_s(report_s: float, usual_s: float, messages: int) -> float:
     least_s = _FIRST_S if report_s <= 0 and messages < _FIRST_MESSAGES else LEAST_S
     wanted_s = _MISSED * report_s + _SLACK_S if report_s > 0 else _USUAL * usual_s
     return min(max(least_s, wanted_s), MOST_S)
+
+
+def of_other_s(longest_s: float, known_s: float) -> float:
+    """The same for a device that is no Outpost board: three of its longest pauses. Not less than a
+    day and an hour before it is known for a day, with its nights. longest_s: its longest pause in
+    the last week. known_s: for how long it is known."""
+    least_s = LEAST_S if known_s >= _DAY_S else _FIRST_S
+    return min(max(least_s, _MISSED * longest_s + _SLACK_S), MOST_S)
 
 
 def due_s(report_s: float) -> float:

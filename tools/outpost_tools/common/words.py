@@ -85,4 +85,5 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 def natural(name: str) -> list:
     """A key that sorts board-2 before board-10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", name)]
+    parts = re.split(r"([0-9]+)", name)  # every second one is a number
+    return [int(part) if at % 2 else part for at, part in enumerate(parts)]

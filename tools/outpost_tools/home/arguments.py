@@ -17,6 +17,7 @@ from outpost_tools.common.command_line import (
     page_password,
 )
 from outpost_tools.common.errors import ToolError
+from outpost_tools.sources.option import add_sources, sources_of
 
 SUMMARY = "run everything that a home needs: broker, collector, live page, tables"
 _DESCRIPTION = """\
@@ -36,6 +37,8 @@ examples:
   outpost run home --listen 0.0.0.0:8180 --password-file password.txt
                                                   the live page for the whole house
   outpost run home --broker 127.0.0.1:1883        with an existing broker
+  outpost run home --broker 127.0.0.1:1883 --sources sources.toml
+                                                  also Tasmota, Zigbee2MQTT, your own JSON
   outpost run home --credentials fleet            with a broker of `outpost broker init`
   outpost run home --broker broker.example:8883 --collect=--ca-file=ca.pem \\
                    --collect=--user=collector --collect=--password-file=word.txt
@@ -73,6 +76,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="port of the collector's /metrics and /healthz on this machine; default 9100",
     )
     add_page(parser)
+    add_sources(parser, "also store and show other people's messages, as this file says")
     parser.add_argument(
         "--collect",
         action="append",
@@ -173,5 +177,10 @@ def _wish(args: argparse.Namespace):
         broker = ["--credentials", str(args.credentials.absolute())]
     return Wish(
         State(args.state), args.host, args.port, broker, page, f"{scheme}://{host}:{port}/",
-        args.minutes, args.metrics_port, list(args.collect),
+        args.minutes, args.metrics_port, list(args.collect), _sources(args),
     )  # fmt: skip
+
+
+def _sources(args: argparse.Namespace) -> list[str]:
+    """The option for each reader of others' messages. Raises ToolError if the file is not right."""
+    return [] if sources_of(args) is None else ["--sources", str(args.sources.absolute())]

@@ -23,7 +23,7 @@ _DAY_S = 86_400.0
 class Wish:
     """What the command line asks for. broker: options for `outpost collect`; empty: use our own
     broker. page: options for `outpost live`. minutes: between two updates of the tables; 0: no
-    tables."""
+    tables. sources: --sources FILE, for every reader of others' messages; empty: there are none."""
 
     state: State
     hosts: list[str]
@@ -34,6 +34,7 @@ class Wish:
     minutes: float
     metrics_port: int
     collect: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -64,13 +65,14 @@ def plan(wish: Wish) -> Plan:
     log = ["--log", str(wish.state.log)]
     quiet = ["--quiet", "--segment-seconds", str(SEGMENT_S)]
     metrics = ["--metrics-port", str(wish.metrics_port)]
-    collect = ["collect", *broker, *log, *quiet, *metrics, *wish.collect]
+    collect = ["collect", *broker, *log, *quiet, *metrics, *wish.sources, *wish.collect]
     made.commands["collector"] = [*OUTPOST, *collect]
     made.told.append(
         f"collector stores in {wish.state.log}; metrics: http://127.0.0.1:{wish.metrics_port}/"
     )
     report = ["--report", str(wish.state.report), "--jobs", str(wish.state.logs)]
-    made.commands["page"] = [*OUTPOST, "live", *log, *report, *_alerts(wish, made), *wish.page]
+    page = [*log, *report, *wish.sources, *_alerts(wish, made), *wish.page]
+    made.commands["page"] = [*OUTPOST, "live", *page]
     made.told.append(f"page     {wish.page_url}")
     _tables(wish, made)
     _export(wish, made)
@@ -130,7 +132,8 @@ def _tables(wish: Wish, made: Plan) -> None:
             return []
         seen[0] = newest
         places = ["--log", str(state.log), "--tables", str(state.tables)]
-        run = ["pipeline", "run", "--engine", "local", *places]  # starts at once, without Java
+        # the local engine starts at once, without Java
+        run = ["pipeline", "run", "--engine", "local", *places, *wish.sources]
         report = ["report", "--tables", str(state.tables), "--out", str(state.report)]
         return [[*OUTPOST, *run], [*OUTPOST, *report]]
 

@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outpost_tools.common import web
 from outpost_tools.live import device_page, page
-from outpost_tools.live.board import Board
+from outpost_tools.live.device import Device
 from outpost_tools.live.events import MOST_BROWSERS, Changes
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
@@ -113,7 +113,7 @@ class _Pages:
         with fleet.lock:
             board = fleet.boards.get(request.path_params["name"])
             if board is None:
-                return PlainTextResponse("no such board has sent anything\n", 404)
+                return PlainTextResponse("no such device has sent anything\n", 404)
             text = device_page.render(
                 fleet, board, _span(request, fleet, board), self._changes.cursor()
             )
@@ -123,10 +123,10 @@ class _Pages:
         with self._fleet.lock:
             board = self._fleet.boards.get(request.path_params["name"])
             if board is None:
-                return PlainTextResponse("no such board has sent anything\n", 404)
+                return PlainTextResponse("no such device has sent anything\n", 404)
             return HTMLResponse(self._charts_of(board, request))
 
-    def _charts_of(self, board: Board, request: Request) -> str:
+    def _charts_of(self, board: Device, request: Request) -> str:
         return device_page.all_charts(self._fleet, board, _span(request, self._fleet, board))
 
     async def events(self, request: Request) -> Response:
@@ -149,7 +149,7 @@ class _Pages:
         return PlainTextResponse(f"{reason or 'ok'}\n", 503 if reason else 200)
 
 
-def _span(request: Request, fleet: Fleet, board: Board) -> str:
+def _span(request: Request, fleet: Fleet, board: Device) -> str:
     """The requested span, or else the one that fits the age of the board's oldest reading."""
     asked = request.query_params.get("span", "")
     return asked if asked in SPANS else fitting((fleet.clock() - board.oldest_ms) / 1000)

@@ -13,6 +13,7 @@ from outpost_tools.common.command_line import (
     page_password,
     positive,
 )
+from outpost_tools.sources.option import add_sources, sources_of
 from outpost_tools.store import at
 
 SUMMARY = "show the newest values of all boards on a live page, without Spark"
@@ -31,6 +32,7 @@ examples:
                --cert live.pem --key live.key         HTTPS
   outpost live --log log --forget old-board           takes a board off the page
   outpost live --log log --alerts alerts.toml         reports problems to a person
+  outpost live --log log --sources sources.toml       also Tasmota, Zigbee2MQTT, your own JSON
   curl -s 127.0.0.1:8180/metrics                      the readings, for Prometheus
 
 Without a password, it listens only on this machine. Nothing can be changed through the page.
@@ -62,6 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--jobs", type=Path, metavar="DIR", help="folder logs/ of `outpost run`: shows failed jobs"
     )
+    add_sources(parser, "also show other people's devices, as this file says")
     parser.add_argument(
         "--alerts",
         type=Path,
@@ -100,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     where = Address(*args.listen, certificate=args.cert, key=args.key)
     login = Login(args.user, password) if password else None
     alerts = _alerts(args)
+    mapping = sources_of(args)
 
     def say(url: str) -> None:
         _say(f"live page: {url} (Ctrl-C ends it)")
@@ -110,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
     serve(
         args.log, where, login, history_bytes=args.history_mib << 20, report=args.report,
-        jobs=args.jobs, say=say, names=args.http_name, alerts=alerts,
+        jobs=args.jobs, say=say, names=args.http_name, alerts=alerts, mapping=mapping,
     )  # fmt: skip
     return 0
 

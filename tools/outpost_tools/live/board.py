@@ -6,84 +6,17 @@ Bounded by the constants below. Pure: no files, no clock, no HTML.
 
 from __future__ import annotations
 
-import re
-from bisect import insort
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from statistics import median
 
 from outpost_tools.common import attention, ranges, restarts, sensor_notes, silence
 from outpost_tools.common.labels import HEALTH_COUNTS, HEALTH_STATES
 from outpost_tools.common.message import Message
 from outpost_tools.common.senml import Reading
-from outpost_tools.live.history import History
+from outpost_tools.live.device import Device, unit_of
+from outpost_tools.live.sensor import Point
 
-MOST_SENSORS = 64
-RECENT = 40  # readings of a sensor, for its sparkline
-_MOST_STREAMS, _MOST_GAPS, _MOST_BOOTS, _MOST_TIMES = 8, 500, 64, 32
-_MOST_TEXT = 64  # of a name or a unit
+_MOST_STREAMS, _MOST_GAPS, _MOST_BOOTS = 8, 500, 64
 _HEALTH = frozenset((*HEALTH_STATES, *HEALTH_COUNTS))
-_BATTERY = re.compile(r"v?batt?(ery)?(_.*)?$", re.IGNORECASE)
-_SIGNAL = re.compile(r"(signal|rssi|wifi_signal)$", re.IGNORECASE)
-_FIRMWARE = re.compile(r"(firmware|fw)(_version)?$", re.IGNORECASE)
-
-
-@dataclass(order=True, slots=True)
-class Point:
-    """version: the fleet's version when the point arrived."""
-
-    time_ms: int
-    value: float
-    version: int = field(compare=False)
-
-
-class Sensor:
-    """The newest reading, the last RECENT ones, and the history. All have the unit of the newest
-    reading. is_arrival: the board's clock was not set, so the time of the newest reading is that of
-    its message's arrival."""
-
-    def __init__(self, number: int, name: str, unit: str) -> None:
-        self.number, self.name, self.unit = number, name, unit
-        self.recent: list[Point] = []
-        self.history = History()
-        self.is_arrival = False
-        # when it last changed; when all points last had to be replaced: older readings, a new unit
-        self.version = self.reset_version = 0
-
-    @property
-    def newest(self) -> Point:
-        return self.recent[-1]
-
-    def takes(self, point: Point, unit: str) -> bool:
-        """Whether the point may be added. If it has another unit and is the newest, the sensor
-        restarts with that unit. If it has another unit and is older, it is refused: such points
-        arrive later, because the log is read from its end."""
-        if unit == self.unit or not self.recent:
-            self.unit = unit
-            return True
-        if point < self.newest:
-            return False
-        self.unit, self.recent, self.history = unit, [], History()
-        self.reset_version = point.version
-        return True
-
-    def add(self, point: Point, *, is_arrival: bool, now_ms: int) -> None:
-        self.history.add(point.time_ms, point.value, now_ms)
-        is_newest = not self.recent or point >= self.recent[-1]
-        if is_newest:
-            self.recent.append(point)
-            self.is_arrival = is_arrival
-        elif len(self.recent) < RECENT or point > self.recent[0]:
-            insort(self.recent, point)
-            self.reset_version = point.version
-        else:
-            return
-        del self.recent[:-RECENT]
-        self.version = point.version
-
-
-def _unit(reading: Reading) -> str:
-    return (reading.unit or "")[:_MOST_TEXT]
 
 
 class _Stream:
@@ -117,23 +50,15 @@ class _Stream:
         return closed, still_open
 
 
-class Board:
-    """Call take() for each message. version: when the newest values last changed. facts_version:
-    when anything else that its page shows last changed."""
+class Board(Device):
+    """Call take() for each message."""
 
     def __init__(self, name: str, number: int) -> None:
-        self.name, self.number = name, number
-        self.sensors: dict[str, Sensor] = {}
-        self.first_seen_ms = self.last_seen_ms = 0
-        self.backlog = 0
-        self.messages = self.hidden_sensors = 0
-        self.version = self.facts_version = 0
-        self.findings: list[attention.Finding] = []
+        super().__init__(name, name, number)
         self._newest: tuple[int, str, int] = (-1, "", -1)
         self._streams: dict[str, _Stream] = {}
         self._restarts = restarts.Restarts()
         self._health: dict[str, dict[tuple[str, int], int]] = {}
-        self._times: list[int] = []
         self._untimed = 0
         self._ahead_ms = 0  # how far the board's clock is ahead, according to the newest message
 
@@ -142,7 +67,7 @@ class Board:
     ) -> bool:
         """free: numbers for new sensors. Returns False if the message came before."""
         stream = self._stream(message.stream)
-        self._see(message, received_ms)
+        self._see_message(message, received_ms)
         if not stream.take(message):
             return False
         self.messages += 1
@@ -154,9 +79,8 @@ class Board:
         self.version = version
         return True
 
-    def _see(self, message: Message, received_ms: int) -> None:
-        self.first_seen_ms = min(self.first_seen_ms or received_ms, received_ms)
-        self.last_seen_ms = max(self.last_seen_ms, received_ms)
+    def _see_message(self, message: Message, received_ms: int) -> None:
+        self._see(received_ms)
         place = (received_ms, message.stream, message.seq)
         if place >= self._newest:
             self._newest, self.backlog = place, message.seq - message.held
@@ -180,32 +104,11 @@ class Board:
         if reading is message.readings[0]:
             if (received_ms, message.stream, message.seq) == self._newest:
                 self._ahead_ms = max(time_ms - received_ms, 0)
-            insort(self._times, time_ms)
-            del self._times[:-_MOST_TIMES]
-        sensor = self._sensor(reading, version, free)
+            self._note_time(time_ms)
+        sensor = self._sensor(reading.name, unit_of(reading), version, free)
         point = Point(time_ms, reading.value, version)
-        if sensor is not None and self._fits(sensor, point, _unit(reading)):
+        if sensor is not None and self._fits(sensor, point, unit_of(reading)):
             sensor.add(point, is_arrival=is_arrival, now_ms=now_ms)
-
-    def _fits(self, sensor: Sensor, point: Point, unit: str) -> bool:
-        before = sensor.unit
-        fits = sensor.takes(point, unit)
-        if sensor.unit != before:
-            self.facts_version = point.version
-        return fits
-
-    def _sensor(self, reading: Reading, version: int, free: Iterable[int]) -> Sensor | None:
-        """None if the board, or the fleet, has too many sensors."""
-        name = reading.name[:_MOST_TEXT]
-        found = self.sensors.get(name)
-        if found is None:
-            self.facts_version = version
-            number = next(iter(free), None) if len(self.sensors) < MOST_SENSORS else None
-            if number is None:
-                self.hidden_sensors += 1
-                return None
-            found = self.sensors[name] = Sensor(number, name, _unit(reading))
-        return found
 
     def _take_health(self, reading: Reading, message: Message) -> None:
         """Keeps the greatest value of a count for each boot, and the newest value of a state."""
@@ -230,37 +133,6 @@ class Board:
 
     # --- What it says ---
 
-    def first(self, pattern: re.Pattern) -> Sensor | None:
-        return next((one for name, one in self.sensors.items() if pattern.match(name)), None)
-
-    @property
-    def battery(self) -> Sensor | None:
-        return self.first(_BATTERY)
-
-    @property
-    def signal(self) -> Sensor | None:
-        return self.first(_SIGNAL)
-
-    @property
-    def firmware(self) -> Sensor | None:
-        return self.first(_FIRMWARE)
-
-    @property
-    def usual_s(self) -> float:
-        """Seconds between two of its messages; 0: not known."""
-        steps = [b - a for a, b in zip(self._times, self._times[1:], strict=False) if b > a]
-        return median(steps) / 1000 if steps else 0.0
-
-    @property
-    def needs_attention(self) -> bool:
-        return any(one.kind.needs_attention for one in self.findings)
-
-    @property
-    def oldest_ms(self) -> int:
-        """Roughly when its data begins: its oldest kept reading, or its first message's arrival."""
-        oldest = (one.recent[0].time_ms for one in self.sensors.values() if one.recent)
-        return min(self.first_seen_ms, min(oldest, default=self.first_seen_ms))
-
     @property
     def report_s(self) -> float:
         """The reporting interval that the board announced; 0: none."""
@@ -270,6 +142,14 @@ class Board:
     @property
     def silent_after_s(self) -> float:
         return silence.after_s(self.report_s, self.usual_s, self.messages)
+
+    def found(
+        self, *, silent_s: float, listened_s: float, count_missing: bool
+    ) -> list[attention.Finding]:
+        row = self.row(count_missing=count_missing)
+        return attention.of_device(
+            row, silent_s=silent_s, usual_s=self.usual_s, listened_s=listened_s
+        )
 
     def row(self, *, count_missing: bool) -> dict:
         """The row for attention.of_device(). Conflicting messages are not searched for here; the

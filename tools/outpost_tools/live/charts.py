@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from outpost_tools.common.words import escape, number, unit_text
 from outpost_tools.live import words
-from outpost_tools.live.board import Point, Sensor
 from outpost_tools.live.history import Bin, Span
+from outpost_tools.live.sensor import Point, Sensor
 
 _WIDE, _HIGH = 100, 24  # of a sparkline
 _CHART_WIDE, _CHART_HIGH = 1000, 200
@@ -22,6 +22,8 @@ _GAP_BINS = 3  # a longer silence breaks the line
 def recent_words(sensor: Sensor) -> str:
     """The sparkline in words."""
     values = [point.value for point in sensor.recent]
+    if not values:
+        return "no reading yet"
     if len(values) == 1:
         return "one reading so far"
     least, most = number(min(values)), words.text(sensor, max(values))

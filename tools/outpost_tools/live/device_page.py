@@ -1,4 +1,4 @@
-"""One board's page: its state, what to do about it, and each sensor's readings over an hour to a
+"""One device's page: its state, what to do about it, and each sensor's readings over an hour to a
 year, as a chart and as a table.
 """
 
@@ -8,28 +8,30 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from outpost_tools.common.words import count, escape, natural, number, unit_text
-from outpost_tools.live import charts, page, words
-from outpost_tools.live.board import Board, Sensor
+from outpost_tools.live import card, charts, page, words
+from outpost_tools.live.device import Device
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.history import SPANS, Bin
+from outpost_tools.live.sensor import Sensor
 
 _ROWS = 48  # at most per table: if there are more bins, neighbours are combined
 
 
-def render(fleet: Fleet, board: Board, span: str, cursor: str) -> str:
+def render(fleet: Fleet, board: Device, span: str, cursor: str) -> str:
     name = escape(board.name)
+    what = "devices" if fleet.others is not None else "boards"
     body = (
-        f'<header><p class="back"><a href="/">All boards</a></p><h1>{name}</h1>'
+        f'<header><p class="back"><a href="/">All {what}</a></p><h1>{name}</h1>'
         '<p id="link" class="link" role="status">values as of the loading of this page</p>'
         f'</header><main id="main">{_todo(board)}'
-        f'<div id="cards">{page.card(fleet, board, is_alone=True)}</div>'
+        f'<div id="cards">{card.card(fleet, board, is_alone=True)}</div>'
         f'{_spans(board, span)}<div id="charts" data-span="{span}">'
         f"{all_charts(fleet, board, span)}</div>{page.footer()}</main>"
     )
-    return page.document(f"{board.name} – Outpost", body, fleet, cursor, board.name)
+    return page.document(f"{board.name} – Outpost", body, fleet, cursor, board.ident)
 
 
-def _todo(board: Board) -> str:
+def _todo(board: Device) -> str:
     found = [one for one in board.findings if one.kind.needs_attention]
     rows = "".join(
         f"<dt>{one.kind.sign} {escape(one.text)}</dt><dd>{one.kind.todo}</dd>" for one in found
@@ -39,8 +41,8 @@ def _todo(board: Board) -> str:
     )
 
 
-def _spans(board: Board, chosen: str) -> str:
-    at = quote(board.name, safe="")
+def _spans(board: Device, chosen: str) -> str:
+    at = quote(board.ident, safe=":")
     links = "".join(
         f'<a href="/board/{at}?span={name}"{_current(name == chosen)}>{span.title}</a>'
         for name, span in SPANS.items()
@@ -52,7 +54,7 @@ def _current(is_it: bool) -> str:
     return ' aria-current="page"' if is_it else ""
 
 
-def all_charts(fleet: Fleet, board: Board, span: str) -> str:
+def all_charts(fleet: Fleet, board: Device, span: str) -> str:
     now_ms = fleet.clock()
     measured = words.is_measured
     sensors = sorted(_drawn(board), key=lambda one: (not measured(board, one), natural(one.name)))
@@ -65,7 +67,7 @@ def all_charts(fleet: Fleet, board: Board, span: str) -> str:
     return figures + _reach(fleet)
 
 
-def _begin_ms(board: Board, sensors: list[Sensor], name: str, now_ms: int) -> int:
+def _begin_ms(board: Device, sensors: list[Sensor], name: str, now_ms: int) -> int:
     """Where the charts begin: at the span's start, or at the first reading of a newer board."""
     begin_ms = now_ms - SPANS[name].seconds * 1000
     if board.first_seen_ms <= begin_ms:
@@ -74,7 +76,7 @@ def _begin_ms(board: Board, sensors: list[Sensor], name: str, now_ms: int) -> in
     return max(begin_ms, min(found, default=begin_ms))
 
 
-def _drawn(board: Board) -> list[Sensor]:
+def _drawn(board: Device) -> list[Sensor]:
     """The sensors that get a chart: those that measure, and the board's battery, signal, memory."""
     own = (board.battery, board.signal, board.sensors.get("memory"))
     return [one for one in board.sensors.values() if one in own or words.is_measured(board, one)]

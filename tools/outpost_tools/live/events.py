@@ -13,9 +13,9 @@ import secrets
 from collections.abc import AsyncIterator
 from functools import lru_cache
 
-from outpost_tools.live import page, words
-from outpost_tools.live.board import Sensor
+from outpost_tools.live import card, page, words
 from outpost_tools.live.fleet import Fleet
+from outpost_tools.live.sensor import Sensor
 
 STEP_S = 0.2  # between two events, at least
 SLOW_STEP_S = 1.0  # the same when much changes
@@ -113,7 +113,7 @@ class Changes:
             for board in fleet.changed_boards(since, name):
                 boards.append([board.number, board.last_seen_ms, board.backlog])
                 if board.facts_version > since:
-                    cards[board.number] = page.card(fleet, board, is_alone=name is not None)
+                    cards[board.number] = card.card(fleet, board, is_alone=name is not None)
                 else:
                     found = fleet.changed_sensors(board, since)
                     sensors += [_news_of(sensor, since) for sensor in found]

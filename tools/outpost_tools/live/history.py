@@ -34,6 +34,7 @@ SPANS = {
     "year": Span("year", 2 * 86_400, 183),
 }
 _LONGEST_CHOICE = "day"
+_ROUNDING = 2.0**-22  # of the least and the greatest value, which are kept in 32 bits
 LONGEST_S = max(span.seconds for span in SPANS.values())
 
 
@@ -84,6 +85,8 @@ class _Ring:
             if self._index[at] == index:
                 mean = self._sum[at] / self._count[at]
                 least, greatest = min(self._least[at], mean), max(self._greatest[at], mean)
+                if greatest - least <= abs(mean) * _ROUNDING:  # 61.3 is no 32-bit number
+                    least = greatest = mean
                 yield Bin(index * width_s * 1000, least, mean, greatest, self._count[at])
 
 

@@ -254,8 +254,9 @@ function filter() {
     card.hidden = !isIt;
     shown += isIt;
   }
-  write(document.getElementById("shown"),
-    shown === cards.children.length ? `${shown} boards` : `${shown} of ${cards.children.length}`);
+  const told = document.getElementById("shown");
+  const all = cards.children.length;
+  write(told, shown === all ? `${shown} ${told.dataset.word}` : `${shown} of ${all}`);
 }
 
 if (find) {

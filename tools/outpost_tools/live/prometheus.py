@@ -1,5 +1,6 @@
 """The newest values as metrics for Prometheus. Names of boards and sensors are label values, which
-the library escapes.
+the library escapes. The devices of a mapping have their identifiers (sources/idents.py) there, and
+a last known value is no reading, so it has no sample.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ class Readings(Collector):
         when = GaugeMetricFamily("outpost_reading_timestamp_seconds", text, labels=_READING[:2])
         for board in self._fleet.boards.values():
             for sensor in board.sensors.values():
+                if sensor.is_last_known:
+                    continue  # no reading
                 newest = sensor.newest
-                value.add_metric([board.name, sensor.name, sensor.unit], newest.value)
-                when.add_metric([board.name, sensor.name], newest.time_ms / 1000)
+                value.add_metric([board.ident, sensor.name, sensor.unit], newest.value)
+                when.add_metric([board.ident, sensor.name], newest.time_ms / 1000)
         return [value, when]
 
     def _of_boards(self) -> list[Metric]:
@@ -41,11 +44,13 @@ class Readings(Collector):
         text = "1: needs attention, by its kind"
         needs = GaugeMetricFamily("outpost_board_attention", text, labels=["board", "kind"])
         for board in self._fleet.boards.values():
-            seen.add_metric([board.name], board.last_seen_ms / 1000)
-            backlog.add_metric([board.name], board.backlog)
+            if board.last_seen_ms:
+                seen.add_metric([board.ident], board.last_seen_ms / 1000)
+            if not board.is_foreign:
+                backlog.add_metric([board.ident], board.backlog)
             for one in board.findings:
                 if one.kind.needs_attention:
-                    needs.add_metric([board.name, one.key], 1)
+                    needs.add_metric([board.ident, one.key], 1)
         return [seen, backlog, needs]
 
     def _of_log(self) -> list[Metric]:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -18,6 +19,9 @@ from outpost_tools.live.events import MOST_BROWSERS, Changes
 from outpost_tools.live.fleet import Fleet
 from outpost_tools.live.follow import Follower
 from outpost_tools.store.base import Store
+
+if TYPE_CHECKING:
+    from outpost_tools.sources.mapping import Mapping
 
 _MOST_CONNECTIONS = 2 * MOST_BROWSERS  # so that event streams leave room for pages
 
@@ -62,10 +66,13 @@ def serve(
     say,
     names: Sequence[str] = (),
     alerts=None,
+    mapping: Mapping | None = None,
 ) -> None:
-    """say: called with the page's address once the port is open. names: see application(). alerts:
+    """mapping: of other people's messages; None: only boards are shown.
+
+    say: called with the page's address once the port is open. names: see application(). alerts:
     called with the fleet and the follower; returns the alerts to start. Raises ToolError."""
-    fleet = Fleet()
+    fleet = Fleet(mapping=mapping)
     fleet.log, fleet.home = log, jobs.parent if jobs else None
     follower = Follower(log, fleet, history_bytes=history_bytes, jobs=jobs)
     changes = Changes(fleet)

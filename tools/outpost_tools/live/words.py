@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from outpost_tools.common import board_words, restarts, sensor_notes, silence
 from outpost_tools.common.words import duration, number, with_unit
-from outpost_tools.live.board import Board, Sensor
+from outpost_tools.live.device import Device
+from outpost_tools.live.sensor import Sensor
 
 _OWN = frozenset((*board_words.DIAGNOSTIC, "memory"))
 _BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
@@ -16,9 +17,11 @@ _LABELS = {
 }  # fmt: skip
 
 
-def is_measured(board: Board, sensor: Sensor) -> bool:
-    """False if the board describes itself with this reading."""
+def is_measured(board: Device, sensor: Sensor) -> bool:
+    """False if the device describes itself with this reading."""
     name = sensor.name
+    if board.is_foreign:
+        return sensor not in (board.battery, board.signal)
     return name not in _OWN and not sensor_notes.is_note(name) and sensor is not board.battery
 
 
@@ -28,7 +31,7 @@ def label(name: str) -> str:
 
 def text(sensor: Sensor, value: float) -> str:
     """A value in words: "0.1.0", "every 10 min", "24.1 GB" or "21.5 °C"."""
-    name = sensor.name
+    name = "" if sensor.is_foreign else sensor.name
     if name == "firmware" and value >= 0:
         whole = int(value)
         return f"{whole // 10_000}.{whole // 100 % 100}.{whole % 100}"

@@ -4,6 +4,7 @@ arguments.py   `outpost republish`
 run.py         the loop, and removing a board
 link.py        the MQTT connection: what arrived, publish
 newest.py      which values are current; pure
+others.py      other people's devices, read by a mapping (sources/)
 discovery.py   the description of a board for Home Assistant; pure
 metrics.py     the current values for Prometheus
 identity.py    the ids by which Home Assistant distinguishes boards and entities; pure

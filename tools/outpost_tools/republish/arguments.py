@@ -17,6 +17,7 @@ from outpost_tools.common.command_line import (
     tls_of,
 )
 from outpost_tools.common.errors import ToolError
+from outpost_tools.sources.option import add_sources, sources_of
 
 SUMMARY = "publish the newest value of every sensor for Home Assistant and others"
 _DESCRIPTION = """\
@@ -35,6 +36,8 @@ examples:
   outpost republish --broker 127.0.0.1:1883 --home-assistant
   outpost broker add fleet --republisher republisher       with a broker of `outpost broker`
   outpost republish --credentials fleet --home-assistant
+  outpost republish --broker 127.0.0.1:1883 --sources sources.toml --home-assistant
+                                               also Shelly, LoRaWAN, your own JSON
   outpost republish --broker 127.0.0.1:1883 --home-assistant --retire kitchen
                                                remove a board from all consumers, and end
 """
@@ -68,6 +71,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="PORT",
         help="serve the newest values to Prometheus on 127.0.0.1",
     )
+    add_sources(
+        parser,
+        "also publish the values of other people's devices, as this file says; those of sources "
+        "with home_assistant = true are not announced to Home Assistant, which has them",
+    )
     add_http_names(parser)
     parser.add_argument("--id", default="republisher", help="MQTT client identifier")
     parser.add_argument(
@@ -82,15 +90,22 @@ def run(args: argparse.Namespace) -> int:
     """Returns 0. Raises ToolError."""
     from outpost_tools.common import name_rules
     from outpost_tools.republish.run import Republisher, retire
+    from outpost_tools.sources.idents import is_ident
 
     link, topics = _link(args)
     if args.retire is not None:
-        if not name_rules.is_device(args.retire):
+        if not (name_rules.is_device(args.retire) or is_ident(args.retire)):
             raise ToolError(f"--retire {args.retire}: not a board's name")
         count = retire(link, topics, args.home_assistant, args.retire, 30.0)
         print(f"{args.retire}: removed, with {count} sensors")
         return 0
-    made = Republisher(link, topics, args.home_assistant)
+    mapping = sources_of(args)
+    others = None
+    if mapping is not None:
+        from outpost_tools.republish.others import Others
+
+        others = Others(mapping, topics.prefix)
+    made = Republisher(link, topics, args.home_assistant, others=others)
     if args.metrics_port is not None:
         from outpost_tools.republish import metrics
 

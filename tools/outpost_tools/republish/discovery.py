@@ -20,6 +20,7 @@ from outpost_tools.common.board_words import DIAGNOSTIC
 from outpost_tools.republish import identity, units
 from outpost_tools.republish.newest import EXPIRE_S, MOST_EXPIRE_S, Board
 from outpost_tools.republish.topics import Topics
+from outpost_tools.sources.idents import escaped, is_ident, shown
 
 PREFIX = "homeassistant"
 ORIGIN = "Outpost"
@@ -44,13 +45,9 @@ def payload(board: Board, topics: Topics, boards: Mapping[str, Board]) -> bytes:
     for one in board.components.values():
         if "expire_after" in one:
             one["expire_after"] = board.expire_s
-    device = {"identifiers": [f"outpost_{board.name}"], "name": board.name, "manufacturer": ORIGIN}
-    version = board.values.get(VERSION)
-    if version is not None:
-        device["sw_version"] = version_text(version.value)
     return json.dumps(
         {
-            "device": device,
+            "device": _device(board),
             "origin": {"name": ORIGIN},
             "availability": _availability(board, topics),
             "availability_mode": "all",
@@ -60,18 +57,31 @@ def payload(board: Board, topics: Topics, boards: Mapping[str, Board]) -> bytes:
     ).encode()
 
 
+def _device(board: Board) -> dict[str, Any]:
+    device = {"identifiers": [f"outpost_{board.name}"], "name": shown(board.name)}
+    if is_ident(board.name):  # somebody else's
+        return device
+    device["manufacturer"] = ORIGIN
+    version = board.values.get(VERSION)
+    if version is not None:
+        device["sw_version"] = version_text(version.value)
+    return device
+
+
 def _listed(board: Board) -> dict[str, dict[str, Any]]:
     """The components by key. Home Assistant keeps an entity that had the same key on another
     platform. So a contact has a key of its own, and the earlier entity of the reading is removed by
     a component with nothing but its platform."""
     found: dict[str, dict[str, Any]] = {}
-    for name, one in board.components.items():
-        contact = f"{name} {_CONTACT}"  # no reading's name has a blank
+    for reading, one in board.components.items():
+        # no reading of a board has a blank in its name, nor has this form of another name
+        name = escaped(reading) if is_ident(board.name) else reading
+        contact = f"{name} {_CONTACT}"
         if one["platform"] == _BINARY:
             found |= {name: {"platform": _NUMBER}, contact: one}
         else:
             found[name] = one
-            if board.sensors.get(name) == units.RATIO:
+            if board.sensors.get(reading) == units.RATIO:
                 found[contact] = {"platform": _BINARY}
     return found
 
@@ -111,7 +121,7 @@ def _component(
     ):
         if value is not None:
             found[key] = value
-    if name in DIAGNOSTIC:
+    if name in DIAGNOSTIC and not is_ident(board.name):
         found["entity_category"] = "diagnostic"
     else:
         found["expire_after"] = board.expire_s
@@ -134,7 +144,7 @@ def remembered(data: bytes, topics: Topics) -> tuple[str, dict[str, Any], int | 
         expire_s = int(times[0]) if times else EXPIRE_S
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    if not name_rules.is_device(device) or not 0 < expire_s <= MOST_EXPIRE_S:
+    if not (name_rules.is_device(device) or is_ident(device)) or not 0 < expire_s <= MOST_EXPIRE_S:
         return None
     return device, components, expire_s if times else None
 

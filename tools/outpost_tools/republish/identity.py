@@ -4,7 +4,7 @@ Law: no two boards have the same object id, and no two readings have the same un
 keeps the short form that it always had, unless another name has the same one, so that existing
 entities in Home Assistant do not change. If two boards announced the same id in an earlier version,
 the one with the longer name keeps it, and the other gets its entity when Home Assistant restarts.
-Pure.
+A device of a mapping always has the long forms, which no board's can be. Pure.
 """
 
 from __future__ import annotations
@@ -16,15 +16,20 @@ import zlib
 from collections.abc import Iterator, Mapping
 
 from outpost_tools.republish.newest import Board
+from outpost_tools.sources.idents import is_ident, shown
 
 _OURS = "outpost_"
 _MAY_BE_DOTTED = re.compile(r"(.*)-([0-9a-f]{8})\Z")
+_MOST_PLAIN = 32  # characters of another device's name, for people; the digest distinguishes it
 _MOST_MARKS = 8  # a name with more always has the long form, without a search for a namesake
 
 
 def object_id(device: str) -> str:
     """Home Assistant accepts no full stop in a topic. So the short form of a name with a full stop
     ends in a checksum. The long form is longer than any name, so no other board can have it."""
+    if is_ident(device):
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", shown(device))[:_MOST_PLAIN]
+        return f"{plain}-{hashlib.sha256(device.encode()).hexdigest()}"
     short = _short(device)
     if not _has_namesake(device, short):
         return short
@@ -58,6 +63,8 @@ def unique_id(board: Board, reading: str, boards: Mapping[str, Board]) -> str:
     """`garden` with `2_temperature` and `garden_2` with `temperature` have the same short form. It
     belongs to the board that has it already; if both do, to the board with the longer name. The
     long form begins differently, and no board's name has a slash."""
+    if is_ident(board.name):
+        return f"outpost/{board.name}/{reading}"
     short, long = f"{_OURS}{board.name}_{reading}", f"outpost/{board.name}/{reading}"
     held = board.components.get(reading, {}).get("unique_id")
     if held == long:

@@ -12,6 +12,10 @@ mistake each of those values for a new one, so none of them is current:
   (each arrives sooner after the previous one than it was measured after it), they are a backlog.
   The newest is current when none has caught up for SETTLE_S.
 
+A device of a mapping (others.py) has times of its own, or those of its messages' arrival, and is
+judged by the first rule. It announces no interval, so its values stay current for EXPIRE_S, or for
+three times the longest pause that it made, up to MOST_OTHER_S.
+
 Bounded: MOST_BOARDS, and MOST_SENSORS for each. Pure: the time is an argument, in seconds since
 1970.
 """
@@ -34,6 +38,7 @@ MOST_BOARDS = 10_000
 MOST_SENSORS = 64
 EXPIRE_S = 3600  # for a board that has not announced how often it reports
 MOST_EXPIRE_S = int(silence.MOST_S)
+MOST_OTHER_S = 90_000  # a day and an hour
 
 
 class Value(NamedTuple):
@@ -59,6 +64,7 @@ class Board:
     is_current: bool = False
     expires_at: float = float("inf")
     is_description_new: bool = False
+    came_at: float | None = None  # a device of a mapping: its newest message
     # Without a clock: the board's start, estimated from arrivals; and the message that waits.
     line: _Line | None = None
 
@@ -110,11 +116,38 @@ class Newest:
         board.line = None
         newest_s = max(reading.time_s or 0.0 for reading in message.readings)
         if abs(now - newest_s) > FRESH_S:
-            self.old += 1
-            count, _ = self.left_out.get(message.device, (0, 0.0))
-            self.left_out[message.device] = count + 1, now - newest_s
+            self._leave_out(board, now - newest_s)
             return
         self._accept(board, message, now)
+
+    def take_other(self, message: Message, now: float, *, is_described: bool) -> None:
+        """A message of a device of a mapping, as sources/as_board.py makes it. is_described: its
+        sensors are for the discovery too."""
+        board = self.board(message.device)
+        if board is None or not message.readings:
+            return
+        newest_s = max(reading.time_s or 0.0 for reading in message.readings)
+        if abs(now - newest_s) > FRESH_S:
+            self._leave_out(board, now - newest_s)
+            return
+        self._put(board, message, now, is_described=is_described)
+        pause_s = 0.0 if board.came_at is None else now - board.came_at
+        board.came_at = now
+        expire_s = int(min(max(EXPIRE_S, silence.of_other_s(pause_s, MOST_OTHER_S)), MOST_OTHER_S))
+        if expire_s > board.expire_s:
+            board.expire_s, board.is_description_new = expire_s, bool(board.sensors)
+        board.is_current, board.expires_at = True, now + board.expire_s
+
+    def heard_offline(self, name: str) -> None:
+        """Of a device of a mapping: see heard_state()."""
+        board = self.boards.get(name)
+        if board is not None:
+            board.is_current, board.expires_at = False, float("inf")
+
+    def _leave_out(self, board: Board, old_s: float) -> None:
+        self.old += 1
+        count, _ = self.left_out.get(board.name, (0, 0.0))
+        self.left_out[board.name] = count + 1, old_s
 
     def tick(self, now: float) -> None:
         """Expires values; makes waiting ones current."""
@@ -131,6 +164,8 @@ class Newest:
         a clock would seem late until its next start, or nothing would be newer than what it has."""
         for board in self.boards.values():
             board.expires_at += by_s
+            if board.came_at is not None:
+                board.came_at += by_s
             if board.line is not None:
                 board.line.offset_s += by_s
                 board.line.due_at += by_s
@@ -176,6 +211,10 @@ class Newest:
             line.waiting = message
 
     def _accept(self, board: Board, message: Message, now: float) -> None:
+        self._put(board, message, now, is_described=True)
+        self._expect(board, now)
+
+    def _put(self, board: Board, message: Message, now: float, *, is_described: bool) -> None:
         for reading in message.readings:
             time_s = now if reading.time_s is None else reading.time_s
             known = board.values.get(reading.name)
@@ -185,11 +224,12 @@ class Newest:
                 continue
             board.values[reading.name] = Value(reading.value, reading.unit, time_s)
             board.changed.add(reading.name)
+            if not is_described:
+                continue
             unit = _unit(reading, board.sensors.get(reading.name))
             if board.sensors.get(reading.name, "?") != unit:
                 board.sensors[reading.name] = unit
                 board.is_description_new = True
-        self._expect(board, now)
 
     def _expect(self, board: Board, now: float) -> None:
         """The board's values stay current until it counts as silent, or for EXPIRE_S if it has not

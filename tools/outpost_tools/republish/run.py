@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from outpost_tools.common import message, name_rules
 from outpost_tools.common.ending import Ending
@@ -21,6 +22,10 @@ from outpost_tools.republish import discovery
 from outpost_tools.republish.link import Arrived, Link
 from outpost_tools.republish.newest import FRESH_S, Board, Newest
 from outpost_tools.republish.topics import OFFLINE, ONLINE, Topics
+from outpost_tools.sources.idents import escaped, is_ident, shown
+
+if TYPE_CHECKING:
+    from outpost_tools.republish.others import Others
 
 INTERVAL_S = 1.0  # between two publications of a board
 _WAIT_S = 0.2
@@ -47,12 +52,17 @@ class Republisher:
         ha_prefix: str | None,
         now: Callable[[], float] = time.time,
         steady: Callable[[], float] = steady,
+        others: Others | None = None,
     ) -> None:
+        """others: reads other people's messages; None: only boards' are published."""
         self._link, self._topics, self._ha_prefix, self._now = link, topics, ha_prefix, now
         self._steady, self._ahead_s = steady, now() - steady()
         self.clock = MachineClock(FRESH_S, _AGREE_S, now=now, steady=steady)
         self._tell_at = steady() + _TELL_S
         self.newest = Newest()
+        self._others = others
+        for one in others.filters if others is not None else ():
+            link.want(one)
         self.ending = Ending()
         self._told: dict[str, bool] = {}  # the availability that was published for each board
         self._published_at: dict[str, float] = {}
@@ -102,15 +112,18 @@ class Republisher:
         return now
 
     def _tell_left_out(self) -> None:
-        left_out = self.newest.left_out
-        if not left_out or self._steady() < self._tell_at:
+        if self._steady() < self._tell_at:
             return
-        self._tell_at = self._steady() + _TELL_S
+        left_out = self.newest.left_out
+        unread = self._others.said() if self._others is not None else ""
+        if unread:
+            print(f"outpost republish: {unread}", file=sys.stderr, flush=True)
+        if left_out or unread:
+            self._tell_at = self._steady() + _TELL_S
+        if not left_out:
+            return
         first = sorted(left_out.items(), key=lambda one: -one[1][0])[:_BOARDS_TOLD]
-        said = ", ".join(
-            f"{name} ({count}, the newest {abs(old_s):.0f} s {'old' if old_s > 0 else 'ahead'})"
-            for name, (count, old_s) in first
-        )
+        said = ", ".join(_left_out(shown(name), *one) for name, one in first)
         more = (
             f" and {len(left_out) - len(first)} more boards" if len(left_out) > len(first) else ""
         )
@@ -123,12 +136,15 @@ class Republisher:
 
     def _hear(self, arrived: Arrived, now: float) -> None:
         topic, payload, is_retained = arrived
-        if self._ha_prefix is not None and topic.startswith(self._ha_prefix + "/"):
+        if self._ha_prefix is not None and topic.startswith(self._ha_prefix + "/device/"):
             if is_retained:
                 self._remember(topic, payload)
             return
+        if self._others is not None and self._others.has(topic, payload):
+            self._others.hear(self.newest, topic, payload, now, is_retained=is_retained)
+            return
         found = self._topics.split(topic)
-        if found is None or not name_rules.is_device(found[0]):
+        if found is None or not (name_rules.is_device(found[0]) or is_ident(found[0])):
             return
         device, what = found
         if what == "data" and not is_retained:
@@ -227,11 +243,16 @@ class Republisher:
         return [(self._topics.available(board.name), word)]
 
 
+def _left_out(name: str, count: int, old_s: float) -> str:
+    return f"{name} ({count}, the newest {abs(old_s):.0f} s {'old' if old_s > 0 else 'ahead'})"
+
+
 def _pack(board: Board) -> bytes:
     """A resolved SenML pack (RFC 8428, section 4.6): whole names, times since 1970."""
+    name_of = escaped if is_ident(board.name) else str
     records = [
-        {"n": f"{board.name}/{name}", **({"u": one.unit} if one.unit else {}), "v": one.value,
-         "t": round(one.time_s, 3)}
+        {"n": f"{board.name}/{name_of(name)}", **({"u": one.unit} if one.unit else {}),
+         "v": one.value, "t": round(one.time_s, 3)}
         for name, one in sorted(board.values.items())
     ]  # fmt: skip
     return json.dumps(records, ensure_ascii=False).encode()

@@ -8,7 +8,8 @@
     PREFIX/<board>/available        online while those are current, otherwise offline
     PREFIX/collectors/.latest       the republisher: online, offline (its will)
 
-Everything that the republisher writes is retained.
+Everything that the republisher writes is retained. <board> is also a device of a mapping; then it
+is what sources/idents.py makes of its name, so it is never that of a board.
 """
 
 from __future__ import annotations

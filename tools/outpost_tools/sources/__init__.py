@@ -15,6 +15,7 @@ file.py          from its text to a mapping; refuses patterns that overlap
 wording.py       faults in words: file, line, source, what to do
 ready/           ready files, each with examples; ready_files.py reads these and a person's own
 examples.py      runs the examples of a file
+option.py        the option --sources of other commands
 
 From a live broker
 listen.py        the connection
@@ -35,5 +36,7 @@ belongs.py       whether a message is for a mapping, or from a board
 decode.py        from topic and bytes to a result
 result.py        what a message becomes
 guarantee.py     what is promised for it, and how copies are recognised
+idents.py        what devices are called beside boards
+as_board.py      a message as readers of boards' messages take it
 bounds.py        limits, and the names that were seen
 """

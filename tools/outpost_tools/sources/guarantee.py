@@ -11,9 +11,12 @@ confirmations.
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 from outpost_tools.common import labels
-from outpost_tools.sources.result import Message
+
+if TYPE_CHECKING:
+    from outpost_tools.sources.result import Message
 
 OUTPOST = labels.GUARANTEE
 IDENTIFIER = "once by identifier"  # the sender's own: a copy from the device has the same

@@ -25,6 +25,9 @@ KEYS = """\
   ignore        paths that are not readings
   when          { method = ["NotifyStatus"] }: other messages are ignored
   empty         "refuse" (default) or "ignore" a message with none of the values
+  home_assistant
+                true: Home Assistant has these devices by an integration of its own, so `outpost
+                republish` does not announce them to it; default false
   id            path, or paths, of what identifies a message: a second copy then counts once
 
 [[state]]       a device comes or goes: name, topic, except, device as above

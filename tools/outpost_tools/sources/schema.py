@@ -73,6 +73,7 @@ class Source(_Table, rename={"without": "except"}):
     words: dict[str, float] = {}
     no_value: list[str] = []
     empty: Literal["refuse", "ignore"] = "refuse"
+    home_assistant: bool = False
     id: list[Text] | Text = []
     example: list[Any] = []
 

@@ -1,0 +1,29 @@
+"""The option --sources FILE of the commands that read a mapping."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from outpost_tools.common import needs
+
+if TYPE_CHECKING:
+    from outpost_tools.sources.mapping import Mapping
+
+
+def add_sources(parser: argparse.ArgumentParser, does: str) -> None:
+    """does: what the command does with other people's messages."""
+    parser.add_argument(
+        "--sources", metavar="FILE", type=Path, help=f"{does}: see `outpost sources --help`"
+    )
+
+
+def sources_of(args: argparse.Namespace) -> Mapping | None:
+    """None without --sources. Raises ToolError."""
+    if args.sources is None:
+        return None
+    needs.check("sources")
+    from outpost_tools.sources import ready_files
+
+    return ready_files.load(args.sources)
