@@ -89,8 +89,8 @@ def added(place: Store, files: list[dict], bucket: int, new: np.ndarray) -> tupl
             break
         gone.append(one)
         count += one["rows"]
-    old = [pq.read_table(place.arrow(delta.name_of(one)), partitioning=None) for one in gone]
-    parts = [_signed(new), *(rows[_COLUMN].to_numpy() for rows in old)]
+    old = tables.read_files(place, map(delta.name_of, gone), schemas.FINGERPRINT)
+    parts = [_signed(new), old[_COLUMN].to_numpy()]
     return [_written(place, bucket, np.sort(np.concatenate(parts)))], gone
 
 
