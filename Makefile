@@ -163,7 +163,7 @@ bench-silver: setup  ## 2 M rows to silver: both engines beside PySpark, DuckDB,
 	@$(BIN)/python host_tests/bench/silver_ways.py $(if $(ROWS),--rows $(ROWS))
 
 bench-store: setup  ## what a bucket costs in a month, with the requests of a round
-	@$(BIN)/python host_tests/bench/silver_ways.py --requests
+	@$(BIN)/python host_tests/bench/round_requests.py
 	@$(BIN)/python host_tests/bench/store_costs.py
 
 bench-rounds: setup  ## CPU of 5,000 new readings beside what is there; ROWS="n n" DAYS="n n"
