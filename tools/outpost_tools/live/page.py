@@ -125,7 +125,7 @@ def _path(folder: Path) -> str:
 
 
 def _place(log: Store) -> str:
-    return _path(Path(log.uri)) if log.is_local else shlex.quote(log.uri)
+    return shlex.quote(log.absolute)
 
 
 def forgetting(fleet: Fleet, board: Board) -> str:
