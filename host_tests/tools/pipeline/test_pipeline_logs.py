@@ -108,6 +108,17 @@ def test_what_is_sealed_after_the_start_of_a_run_is_not_taken(log, place):
     assert last(log) != ends and this.end == ends
 
 
+def test_what_a_rival_has_taken_in_since_is_no_sign_of_an_older_log(log, place):
+    """It has listed a segment that was sealed after our listing."""
+    listed = listing(log)
+    finish(place, planned(log, place, listed=listed))
+    writer = segments.SegmentWriter(log / "a")
+    writer.append(segments.encode_frame(1, b"t", b"x"))
+    writer.seal()
+    finish(place, planned(log, place))
+    assert planned(log, place, listed=listed) is None
+
+
 def test_an_open_segment_is_not_read(log):
     writer = segments.SegmentWriter(log / "a")
     before = last(log)

@@ -59,8 +59,8 @@ class Log:
 
 
 class Listing:
-    """The log as it was when it was listed: once for all rounds of a run, and from the last segment
-    on that was taken in."""
+    """The log as it was when it was listed: once for all rounds of a run, from the last segment on
+    that was taken in, and again when that one is not among them."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -75,7 +75,7 @@ class Listing:
     def since(self, collector: str, number: int) -> list[Segment]:
         """Those from that number on."""
         begin, found = self._found.get(collector, (number + 1, []))
-        if number < begin:
+        if number < begin or not found or found[-1].number < number:  # a rival has listed more
             found = self.log.sealed(collector, after=number - 1)
             self._found[collector] = number, found
         return [one for one in found if one.number >= number]
