@@ -202,6 +202,14 @@ def test_a_checkpoint_in_parts_is_refused_and_never_read_as_a_whole(place):
         delta.open_table(place)
 
 
+def test_a_text_with_another_end_of_a_line_is_one_line(place):
+    row = pa.table({"name": ["a\u2028b\x85c"], "time": pa.array([1], SCHEMA.field("time").type)})
+    delta.commit(place, [delta.write(place, row, "x\u2028", "day")])
+    (found,) = delta.open_table(place).files.values()
+    assert found.ends("name") == 2 * ("a\u2028b\x85c",) and found.partition == "x\u2028"
+    same_as_library(place, delta.open_table(place))
+
+
 def test_engines_read_names_that_are_quoted(place):
     """As in the folder of a day with a space."""
     for number in range(4):

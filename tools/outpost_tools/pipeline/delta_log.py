@@ -118,7 +118,8 @@ def _name(version: int) -> str:
 
 def _read(log: Store, version: int) -> list[dict]:
     """Raises FileNotFoundError."""
-    return [json.loads(line) for line in log.get(_name(version)).decode().splitlines()]
+    # Not splitlines(): texts in it may have other ends of lines, such as U+2028.
+    return [json.loads(line) for line in log.get(_name(version)).split(b"\n") if line.strip()]
 
 
 # --- Reading ---

@@ -228,8 +228,9 @@ class Troubles:
     """What went to quarantine since the start for other reasons than a message's form; and segments
     that are in the log and not read."""
 
-    def __init__(self, log: Log | delta.Place, tables_dir: delta.Place | delta.Opened) -> None:
-        self._log, self._opened = Log.at(log), delta.Opened.at(tables_dir)
+    def __init__(self, log: Log | delta.Place, opened: delta.Opened) -> None:
+        """opened: the tables as the rounds know them."""
+        self._log, self._opened = Log.at(log), opened
         self._version = -1
         self._counts = (0, 0, 0)
         self._unread: list[str] = []
