@@ -1,20 +1,22 @@
 """A table on a page, between the marks of its name, which the program that measured it writes:
 
-<!-- measured: NAME -->
+<!-- figures: NAME -->
 | ... |
-<!-- /measured -->
+<!-- /figures -->
+
+Those of bench_readme.py have the same marks; they are made of the baseline.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_END = "<!-- /measured -->\n"
+_END = "<!-- /figures -->\n"
 
 
 def write(page: Path, name: str, table: str) -> None:
     """Raises ValueError where the page lacks the marks."""
-    begin = f"<!-- measured: {name} -->\n"
+    begin = f"<!-- figures: {name} -->\n"
     before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, end, after = rest.partition(_END)
     if not (found and end):

@@ -4,6 +4,7 @@ log leads to.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ try:
     import pyarrow as pa
 
     from outpost_tools.pipeline import decode, delta, exact, job, logs, plan, schemas, tables
+    from serial_engine import Serial
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -117,6 +119,16 @@ def test_what_a_rival_has_taken_in_since_is_no_sign_of_an_older_log(log, place):
     writer.seal()
     finish(place, planned(log, place))
     assert planned(log, place, listed=listed) is None
+
+
+def test_tables_that_somebody_deletes_under_a_continuous_run_are_made_again(log, tmp_path):
+    place = tmp_path / "made"
+    opened = delta.Opened(place)
+    for _ in range(2):
+        assert job.run(Serial(), log, opened) == 1
+        assert tables.read_table(place, "readings").num_rows == 200
+        assert job.run(Serial(), log, opened) == 0
+        shutil.rmtree(place)
 
 
 def test_an_open_segment_is_not_read(log):

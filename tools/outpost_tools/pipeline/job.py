@@ -62,11 +62,7 @@ def run(
     left for later. Raises ToolError, OSError, and what the engine raises: retries.py decides
     whether that is transient."""
     opened, segments = delta.Opened.at(tables_dir), Log.at(log)
-    opened.again()
-    opened.check("streams")
-    listing = _listed(segments, opened)
-    if not opened.is_prepared:
-        prepare(segments, opened)
+    listing = _begun(segments, opened)
     done = overtaken = 0
     while overtaken < _OVERTAKEN_MOST:
         try:
@@ -87,6 +83,16 @@ def run(
         )
     _refine(engine, opened, window_s, progress, is_all)
     return done
+
+
+def _begun(log: Log, opened: delta.Opened) -> Listing:
+    """What there is to do now. Raises ToolError."""
+    opened.again()
+    opened.check("streams")
+    listing = _listed(log, opened)
+    if not opened.is_prepared:
+        prepare(log, opened)
+    return listing
 
 
 def _listed(log: Log, opened: delta.Opened) -> Listing:
