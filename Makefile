@@ -12,10 +12,10 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-silver bench-sources \
-	bench-start bench-store brokers build clean cluster-test commands demo demo-seeds format fuzz \
-	help home-assistant kills kills-readers kills-run kills-store kills-tables kit-cuts lint \
-	live-pictures lock lock-packages mixed mutants power-loss program-heap prove refusals rp2 setup \
-	size size-diff soak soak-collector test test-cpython test-long test-micropython types \
+	bench-start bench-store bench-year brokers build clean cluster-test commands demo demo-seeds \
+	format fuzz help home-assistant kills kills-readers kills-run kills-store kills-tables kit-cuts \
+	lint live-pictures lock lock-packages mixed mutants power-loss program-heap prove refusals rp2 \
+	setup size size-diff soak soak-collector test test-cpython test-long test-micropython types \
 	update-cuts venv virtual-days
 
 help:  ## this list
@@ -163,8 +163,11 @@ bench-silver: setup  ## 2 M rows to silver: both engines beside PySpark, DuckDB,
 	@$(BIN)/python host_tests/bench/silver_ways.py $(if $(ROWS),--rows $(ROWS))
 
 bench-store: setup  ## what a bucket costs in a month, with the requests of a round
-	@$(BIN)/python host_tests/bench/silver_ways.py --requests
+	@$(BIN)/python host_tests/bench/round_requests.py
 	@$(BIN)/python host_tests/bench/store_costs.py
+
+bench-year: setup  ## 10,000 boards that sleep, for a year: computed from measured growth
+	@$(BIN)/python host_tests/bench/fleet_year.py
 
 bench-rounds: setup  ## CPU of 5,000 new readings beside what is there; ROWS="n n" DAYS="n n"
 	@$(BIN)/python host_tests/bench/pipeline_rounds.py $(if $(ROWS),--rows $(ROWS)) \

@@ -227,14 +227,18 @@ def _spread(values: tuple[float, ...], middle: Middle = statistics.median) -> st
 class Sleepers:
     """Boards that send a message each time they wake; all in one boot if not `is_woken`."""
 
-    def __init__(self, log: Path, *, is_woken: bool) -> None:
+    def __init__(
+        self, log: Path, *, is_woken: bool, boards: int = SLEEPERS, sleep_s: int = SLEEP_S
+    ) -> None:
         self._writer = segments.SegmentWriter(log / "collector-1")
         self._is_woken, self._turn = is_woken, 0
+        self._boards, self._sleep_s = boards, sleep_s
 
     def wake(self, times: int) -> None:
         for _ in range(times):
-            time_s, boot = BEGIN_S + self._turn * SLEEP_S, self._turn + 1 if self._is_woken else 1
-            for board in range(SLEEPERS):
+            time_s = BEGIN_S + self._turn * self._sleep_s
+            boot = self._turn + 1 if self._is_woken else 1
+            for board in range(self._boards):
                 name = f"board-{board}"
                 head = f'{{"bn":"{name}/","ver":1,"sid":"{board:08x}","seq":{self._turn}'
                 head += f',"held":{self._turn},"boot":{boot},"bt":{time_s}'

@@ -45,7 +45,7 @@ def make(folder: Path, days: int) -> Path:
         files += tables.write_by_day(place, rows, rows["time"].cast(pa.date32()))
         refused.append(delta.write(folder / "quarantine", _refused(report_fleet.BEGIN + shift)))
     place = folder / "readings"
-    delta.rewrite(place, lambda table: (files, delta.files_of(table)))
+    delta.rewrite(delta.Opened(folder), place.name, lambda table: (files, delta.files_of(table)))
     delta.commit(folder / "quarantine", refused)
     devices["last_seen"] += pd.Timedelta(days=days - 1)
     report_fleet.put(folder, "devices", pa.Table.from_pandas(devices, preserve_index=False))

@@ -12,25 +12,19 @@ the formulas of the load: rows, and a checksum over all values and times.
 rows/s is by the clock, without the start of Spark or of the pool; CPU s has all processes, the JVM
 and the pool's workers included. Lines: of code, without comments and docstrings; Outpost's are its
 pipeline, whose table says which tests hold it.
-
-    --requests   in place of all that: the requests that a round of Outpost's local engine makes on
-                 a bucket, for store_costs.py (build/store_requests.json)
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import contextlib
 import inspect
 import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -46,7 +40,6 @@ import pipeline_load
 
 REPOSITORY = paths.REPOSITORY
 PIPELINE = REPOSITORY / "tools" / "outpost_tools" / "pipeline"
-REQUESTS = REPOSITORY / "build" / "store_requests.json"
 _MORE = 10_000  # messages
 _DUPLICATES = 0.01
 _ROWS_PER_MESSAGE = 3
@@ -140,50 +133,6 @@ def table(results: list[dict]) -> str:
     return "\n".join(found)
 
 
-# --- Requests ---
-
-
-def requests(folder: Path) -> dict:
-    """Requests by kind that a round makes on a bucket: a fixed part, and one for each new file of
-    the log; from two rounds with 1 and 21 new files, after one that made the tables. where: what
-    the last one asked, by folder."""
-    import faulty_store
-    import object_store
-    from outpost_tools.common import children
-    from outpost_tools.store import at
-
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(object_store.ObjectServer(folder / "server"))
-        proxy = stack.enter_context(faulty_store.FaultyStore(server.port))
-        os.environ.update(proxy.environment)
-        url, log = server.bucket(), folder / "log"
-        pipeline_load.write_log(log, 23_000, segment_bytes=1, commit_each=1000)
-        paths_of = iter(sorted(log.glob("*/*.seg")))
-        store = at.at(url) / "log" / "collector-1"
-        # In a process of its own: some calls of deltalake let no other thread of theirs run.
-        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--engine", "local"]
-        line += ["--log", f"{url}/log", "--tables", f"{url}/tables"]
-        counts = []
-        for files in (1, 1, 21):
-            for path in (next(paths_of) for _ in range(files)):
-                store.put(path.name, path.read_bytes())
-            proxy.forget()
-            subprocess.run(line, check=True, env=children.tools_environment())
-            counts.append(dict(proxy.counts))
-            where = Counter(f"{kind} {_folder(path)}" for kind, path in proxy.seen)
-    few, many = counts[1:]
-    of_file = {kind: max(many[kind] - few.get(kind, 0), 0) / 20 for kind in many}
-    fixed = {kind: few.get(kind, 0) - of_file[kind] for kind in of_file}
-    return {"round": fixed, "file": of_file, "counts": counts, "where": where}
-
-
-def _folder(path: str) -> str:
-    """tables/readings/_delta_log of /BUCKET/tables/readings/_delta_log/0.json; one level less of
-    what is not Delta's own."""
-    parts = path.split("/")[2:]
-    return "/".join(parts[:3] if "_delta_log" in parts else parts[:2])
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -193,7 +142,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--ways", nargs="+", choices=ways, default=ways, help="all")
     parser.add_argument("--rounds", type=int, default=1, help="%(default)s; the median counts")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "build" / "silver_ways.json")
-    parser.add_argument("--requests", action="store_true", help="see above")
     return parser.parse_args()
 
 
@@ -201,12 +149,6 @@ def main() -> int:
     args = arguments()
     with tempfile.TemporaryDirectory(prefix="outpost-silver-") as name:
         folder = Path(name)
-        if args.requests:
-            found = requests(folder)
-            REQUESTS.parent.mkdir(exist_ok=True)
-            REQUESTS.write_text(json.dumps(found, indent=1))
-            print(json.dumps(found, indent=1))
-            return 0
         results = measure(args, folder)
         shutil.rmtree(folder / "load")
     print(f"{results[0]['rows']:,} rows, {os.cpu_count()} cores\n\n{table(results)}")

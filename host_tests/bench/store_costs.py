@@ -6,7 +6,7 @@
 The collector stores a file each `period` in which messages arrived, or when `--file-bytes` are
 full, and its number of requests follows from that alone. A round of the pipeline reads the new
 files and commits to its tables; how many requests that takes is measured, not assumed: the file
-that `silver_ways.py --requests` writes has them (build/store_requests.json). Until it is there,
+that `round_requests.py` writes has them (build/store_requests.json). Until it is there,
 those columns say "not measured".
 
 Prices are arguments. The defaults are those of S3 Standard, us-east-1, in US dollars: 0.005 for

@@ -77,10 +77,10 @@ def in_steps() -> Iterator[None]:
     """Drivers stop before their commits; others do not."""
     commit = delta.commit
 
-    def stopping(*arguments: object, **named: object) -> None:
+    def stopping(*arguments: object, **named: object) -> delta.Table:
         if driver := getattr(_current, "driver", None):
             driver.reaches_commit()
-        commit(*arguments, **named)
+        return commit(*arguments, **named)
 
     delta.commit = stopping
     try:

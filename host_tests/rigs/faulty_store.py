@@ -10,9 +10,6 @@ Its clients sign for the proxy's address, and the Host header is passed on as it
 accepts their signatures. They sign the conditions too, so a request whose conditions are dropped is
 signed again.
 
-It answers in threads of this process, and DeltaTable.is_deltatable() lets none of them run while it
-waits: what calls that through the proxy runs in another process, or waits for its timeout.
-
 A kind of request is what a service charges for: LIST is a GET of a bucket's names, DELETE also that
 of many names at once, POST begins or ends an upload in parts.
 """

@@ -7,7 +7,7 @@ import pytest
 import patient_job
 from outpost_tools import cli
 from outpost_tools.log import segments
-from outpost_tools.pipeline import quarantine, rounds, tables
+from outpost_tools.pipeline import delta, quarantine, rounds, tables
 from pipeline_features import message
 
 DAY_S = 86_400
@@ -45,8 +45,10 @@ def test_a_wrong_clock_of_the_collector_keeps_no_reading_from_the_tables(engine,
         write_20(log, names[0], -60 * DAY_S, is_unset=is_unset)
         write_20(log, names[1], 6 * 365 * DAY_S, is_unset=is_unset)
     tables.create(tables_dir)
-    troubles, said = rounds.Troubles(log, tables_dir), []
+    opened, said = delta.Opened(tables_dir), []
+    troubles = rounds.Troubles(log, opened)
     patient_job.run(engine, log, tables_dir)
+    opened.again()
     troubles.tell(said.append)
     assert any("the clock of a board is wrong" in line for line in said) and troubles.count == 36
     counts = found_with_times(tables_dir)

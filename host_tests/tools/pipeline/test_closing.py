@@ -166,10 +166,11 @@ def round_that_dies(wakes: Wakes, commits: int) -> None:
     commit, left = delta.commit, [commits]
 
     def dying(place, *arguments, **named):
-        commit(place, *arguments, **named)
+        done = commit(place, *arguments, **named)
         left[0] -= 1
         if not left[0]:
             raise Died
+        return done
 
     with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Died):
         patch.setattr(delta, "commit", dying)

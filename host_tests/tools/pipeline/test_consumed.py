@@ -8,7 +8,7 @@ import pytest
 from outpost_tools.log import segments
 
 try:
-    from outpost_tools.pipeline import consumed, job, rounds, status, tables
+    from outpost_tools.pipeline import consumed, delta, job, rounds, status, tables
     from serial_engine import Serial
 except ImportError as problem:
     if os.environ.get("CI") == "true":
@@ -47,7 +47,8 @@ def kept(log, collector="a"):
 def test_older_segments_copied_in_are_named_counted_and_not_deleted(log, made):
     seal(log, 5, 6, 7)
     take_in(log, made)
-    troubles, said = rounds.Troubles(log, made), []
+    opened, said = delta.Opened(made), []
+    troubles = rounds.Troubles(log, opened)
     troubles.tell(said.append)
     assert (troubles.count, said, troubles.summary) == (0, [], "done")
     seal(log, 1, 2, 3)

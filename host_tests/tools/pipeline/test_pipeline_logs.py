@@ -4,6 +4,7 @@ log leads to.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ try:
     import pyarrow as pa
 
     from outpost_tools.pipeline import decode, delta, exact, job, logs, plan, schemas, tables
+    from serial_engine import Serial
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
@@ -47,8 +49,12 @@ def last(log: Path) -> dict[str, int]:
     return {name: found[-1].number for name, found in logs.Log.at(log).all_sealed().items()}
 
 
-def planned(log: Path, place: Path, most_bytes: int = ALL, is_wanted=lambda one: True):
-    return plan.next_round(delta.Opened(place), logs.Log.at(log), is_wanted, most_bytes)
+def listing(log: Path) -> logs.Listing:
+    return logs.Listing(logs.Log.at(log))
+
+
+def planned(log: Path, place: Path, most_bytes: int = ALL, listed: logs.Listing | None = None):
+    return plan.next_round(delta.Opened(place), listed or listing(log), most_bytes)
 
 
 def finish(place: Path, this: plan.Plan, names=tables.SILVER_TABLES) -> None:
@@ -94,13 +100,35 @@ def test_the_lowest_numbers_come_first_also_of_a_log_that_begins_later(log, plac
 
 
 def test_what_is_sealed_after_the_start_of_a_run_is_not_taken(log, place):
-    ends = last(log)
+    ends, listed = last(log), listing(log)
+    planned(log, place, listed=listed)
     for name in ("a", "new"):
         writer = segments.SegmentWriter(log / name)
         writer.append(segments.encode_frame(1, b"t", b"x"))
         writer.seal()
-    this = planned(log, place, is_wanted=lambda one: job._is_within(one, ends))
+    this = planned(log, place, listed=listed)
     assert last(log) != ends and this.end == ends
+
+
+def test_what_a_rival_has_taken_in_since_is_no_sign_of_an_older_log(log, place):
+    """It has listed a segment that was sealed after our listing."""
+    listed = listing(log)
+    finish(place, planned(log, place, listed=listed))
+    writer = segments.SegmentWriter(log / "a")
+    writer.append(segments.encode_frame(1, b"t", b"x"))
+    writer.seal()
+    finish(place, planned(log, place))
+    assert planned(log, place, listed=listed) is None
+
+
+def test_tables_that_somebody_deletes_under_a_continuous_run_are_made_again(log, tmp_path):
+    place = tmp_path / "made"
+    opened = delta.Opened(place)
+    for _ in range(2):
+        assert job.run(Serial(), log, opened) == 1
+        assert tables.read_table(place, "readings").num_rows == 200
+        assert job.run(Serial(), log, opened) == 0
+        shutil.rmtree(place)
 
 
 def test_an_open_segment_is_not_read(log):
@@ -146,7 +174,7 @@ def test_an_open_round_is_repeated_to_its_own_end(log, place):
     this = planned(log, place, most_bytes=1)
     finish(place, this, ["quarantine"])
     for most_bytes in (1, ALL):
-        again = planned(log, place, most_bytes=most_bytes, is_wanted=lambda one: False)
+        again = planned(log, place, most_bytes=most_bytes)
         assert again == this
 
 

@@ -226,14 +226,8 @@ def test_a_driver_whose_tables_are_older_than_the_round_that_is_open_plans_anew(
         rival = case.driver(place, ONE_SEGMENT)
         while plan.number(delta.open_table(place / "quarantine")) < 3:
             assert rival.step()
-    opened = delta.Opened
-
-    def renewed(where):
-        monkeypatch.setattr(delta, "Opened", opened)
-        return late
-
-    monkeypatch.setattr(delta, "Opened", renewed)
-    run(case.log, place)
+    monkeypatch.setattr(late, "again", monkeypatch.undo)  # at its start
+    run(case.log, late)
     rival.finish()
     assert_same(place, case.expected[False])
 

@@ -88,7 +88,8 @@ def put(directory: Path, name: str, rows: pa.Table) -> None:
     rows = rows.select(names).cast(fields)
     days = rows["time"].cast(pa.date32()) if name == "readings" else None
     made = [delta.write(place, rows)] if days is None else tables.write_by_day(place, rows, days)
-    delta.rewrite(place, lambda table: (made, delta.files_of(table)))
+    opened = delta.Opened(directory)
+    delta.rewrite(opened, name, lambda table: (made, delta.files_of(table)))
 
 
 def _device(

@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError
 
+from outpost_tools.pipeline import delta, delta_log
 from outpost_tools.store import at
 
 ROUNDS = 20
@@ -20,7 +19,7 @@ SCHEMA = pa.schema([("writer", pa.int64()), ("round", pa.int64())])
 def table(faulty_store, bucket_url):
     """A table with no rows, its requests through the proxy."""
     store = at.at(bucket_url) / "tables" / "silver"
-    DeltaTable.create(store.uri, SCHEMA, storage_options=store.options)
+    delta.create(store, SCHEMA, None, checkpointInterval="10")
     return store
 
 
@@ -28,14 +27,15 @@ def append(store, writer, number):
     """Whether it was told that the row is there."""
     row = pa.table({"writer": [writer], "round": [number]}, schema=SCHEMA)
     try:
-        write_deltalake(store.uri, row, mode="append", storage_options=store.options)
+        delta.commit(store, [delta.write(store, row)], delta.Batch("rounds", number))
     except Exception:  # of several kinds; none of them means success
         return False
     return True
 
 
 def rows(store):
-    found = DeltaTable(store.uri, storage_options=store.options).to_pyarrow_table()
+    """As the library reads them."""
+    found = delta_log.of_library(store).to_pyarrow_table()
     return sorted(zip(found["writer"].to_pylist(), found["round"].to_pylist(), strict=True))
 
 
@@ -58,7 +58,7 @@ def race(store, disturb=lambda number: None):
 def test_of_two_writers_no_commit_is_lost(table, faulty_store):
     told = race(table)
     assert rows(table) == told and len(told) == 2 * ROUNDS
-    assert DeltaTable(table.uri, storage_options=table.options).version() == 2 * ROUNDS
+    assert delta_log.of_library(table).version() == 2 * ROUNDS
 
 
 def test_nor_while_the_service_is_busy_or_loses_requests(table, faulty_store):
@@ -75,22 +75,14 @@ def test_nor_while_the_service_is_busy_or_loses_requests(table, faulty_store):
 
 
 def test_a_commit_whose_answer_was_lost_is_made_once(table, faulty_store):
-    """Its second try finds that version taken and commits the same files as the next one."""
-    faulty_store.cut_after(kinds={"PUT"}, times=1, part="_delta_log/00000000000000000001")
-    assert append(table, 7, 1)
-    assert rows(table) == [(7, 1)]
-
-
-def test_with_an_app_transaction_its_writer_is_told_of_a_rival(table, faulty_store):
-    """Itself. So a writer whose commit is refused reads the table before it decides anything."""
+    """Its second try finds that version taken, by what it has sent: so it is not told of a rival
+    that it is itself."""
+    opened = delta.open_table(table)
     faulty_store.cut_after(kinds={"PUT"}, times=1, part="_delta_log/00000000000000000001")
     row = pa.table({"writer": [7], "round": [1]}, schema=SCHEMA)
-    mine = CommitProperties(app_transactions=[Transaction("rounds", 5)])
-    with pytest.raises(CommitFailedError, match="Concurrent transaction"):
-        write_deltalake(table.uri, row, mode="append", storage_options=table.options,
-                        commit_properties=mine)  # fmt: skip
-    found = DeltaTable(table.uri, storage_options=table.options)
-    assert found.transaction_version("rounds") == 5 and rows(table) == [(7, 1)]
+    found = delta.commit(table, [delta.write(table, row)], delta.Batch("rounds", 5), of=opened)
+    assert found.version() == 1 and rows(table) == [(7, 1)]
+    assert delta.reached(delta.open_table(table), "rounds") == 5
 
 
 def test_a_server_without_conditions_loses_commits(table, faulty_store):

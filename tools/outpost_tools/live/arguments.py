@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
     def say(url: str) -> None:
         _say(f"live page: {url} (Ctrl-C ends it)")
-        if args.log.is_local and not Path(args.log.uri).exists():
+        if not args.log.is_there():
             command = f"outpost collect --log {shlex.quote(str(args.log))}"
             _say(f"--log {args.log} does not exist yet: start `{command}`, or")
             _say("correct the folder; the page shows what arrives there")

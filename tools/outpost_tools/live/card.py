@@ -165,7 +165,7 @@ def path(folder: Path) -> str:
 
 
 def place(log: Store) -> str:
-    return path(Path(log.uri)) if log.is_local else shlex.quote(log.uri)
+    return shlex.quote(log.absolute)
 
 
 def forgetting(fleet: Fleet, board: Device) -> str:

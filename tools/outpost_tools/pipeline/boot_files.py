@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from outpost_tools.pipeline import closing, delta, packed, schemas, tables, totals
 from outpost_tools.store.base import Store
@@ -31,21 +30,12 @@ def partition(bucket: int) -> int:
     return ~bucket
 
 
-def files_of(table: DeltaTable) -> list[dict]:
+def files_of(table: delta.Table) -> list[dict]:
     """As delta.files_of(), with the ends of their devices and boots, None where unknown."""
-    files, found = delta.files_of(table), pa.table(table.get_add_actions(flatten=True))
-    ends = {}
-    for name in ("device", "boot"):
-        columns = [_column(found, f"{end}.{name}") for end in ("min", "max")]
-        ends[name] = list(zip(*columns, strict=True)) if files else []
-    both = zip(files, ends["device"], ends["boot"], strict=True)
-    return [one | {"devices": devices, "boots": boots} for one, devices, boots in both]
-
-
-def _column(found: pa.Table, name: str) -> list:
-    """A column of statistics, which is missing if no file has any."""
-    known = name in found.column_names
-    return found[name].to_pylist() if known else [None] * found.num_rows
+    return [
+        delta.row(table, one) | {"devices": one.ends("device"), "boots": one.ends("boot")}
+        for one in table.files.values()
+    ]
 
 
 class Ends(NamedTuple):
@@ -225,9 +215,9 @@ def _are_near(rows: pa.Table, boots: pa.Table) -> np.ndarray:
 def _read(
     place: Store, files: list[dict], schema: pa.Schema, where: pc.Expression | None = None
 ) -> pa.Table:
-    if not files:
-        return schema.empty_table()
-    return tables.dataset(place, [*map(delta.name_of, files)], schema).to_table(filter=where)
+    if where is None:
+        return tables.read_files(place, map(delta.name_of, files), schema)
+    return tables.read_near(place, files, schema, where)
 
 
 def _written(place: Store, number: int, rows: pa.Table) -> list[dict]:

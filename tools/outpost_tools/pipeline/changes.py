@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from outpost_tools.pipeline import clocks, delta
 
@@ -28,7 +27,7 @@ class Step:
     is_whole: bool = False
 
 
-def of_silver(silver: DeltaTable, since: int) -> list[Step]:
+def of_silver(silver: delta.Table, since: int) -> list[Step]:
     """The steps from that version (-1: from nothing) to the table's."""
     newest = silver.version()
     commits = delta.commits(silver, since) if since >= 0 else None
@@ -66,15 +65,15 @@ def _add(step: Step, one: delta.Commit) -> None:
         step.placed.append((rewritten, pa.Table.from_pylist(boots, schema=clocks.BOOTS)))
 
 
-def _are_there(silver: DeltaTable, steps: list[Step]) -> bool:
+def _are_there(silver: delta.Table, steps: list[Step]) -> bool:
     """Whether the files still exist: compaction removes, after a day, the files it replaced."""
     wanted = {one for step in steps for one in step.fresh}
     wanted |= {one for step in steps for names, _ in step.placed for one in names}
-    place, now = delta.place_of(silver), {delta.name_of(one) for one in delta.files_of(silver)}
-    return all(place.exists(one) for one in wanted - now)
+    now = {delta.name_of(one) for one in delta.files_of(silver)}
+    return all(silver.place.exists(one) for one in wanted - now)
 
 
-def _all(table: DeltaTable) -> list[Step]:
+def _all(table: delta.Table) -> list[Step]:
     """Everything, from nothing. Only the last step counts: after a kill before it, all restarts."""
     steps, rows = [Step(is_whole=True)], 0
     for file in delta.files_of(table):

@@ -15,11 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-from deltalake import DeltaTable
-
 from outpost_tools.common.errors import ToolError
 from outpost_tools.log.segments import sealed_name
-from outpost_tools.pipeline import delta, plan, tables
+from outpost_tools.pipeline import delta, plan
 from outpost_tools.pipeline.logs import Log, Segment
 from outpost_tools.store.at import at
 
@@ -68,29 +66,26 @@ def readers(log: Log | delta.Place) -> list[str]:
 
 def offsets(log: Log | delta.Place, tables_dir: delta.Place) -> dict[str, int]:
     """{collector: the last segment that these tables have taken in}."""
-    if not tables.exists(tables_dir, "streams"):
+    streams = delta.Opened(tables_dir).find("streams")
+    if streams is None:
         return {}
-    streams = delta.open_table(tables.directory(tables_dir, "streams"))
     found = {name: plan.taken(streams, name) for name in Log.at(log).collectors()}
     return {name: number for name, number in found.items() if number >= 0}
 
 
-def unread(log: Log | delta.Place, tables_dir: delta.Place) -> dict[str, list[Segment]]:
+def unread(
+    log: Log | delta.Place, tables_dir: delta.Place | delta.Opened
+) -> dict[str, list[Segment]]:
     """{collector: segments older than everything that was taken in}."""
-    if not tables.exists(tables_dir, "streams"):
+    streams, log = delta.Opened.at(tables_dir).find("streams"), Log.at(log)
+    if streams is None:
         return {}
-    streams = delta.open_table(tables.directory(tables_dir, "streams"))
-    log = Log.at(log)
-    older = {name: _older(log, streams, name) for name in log.collectors()}
+    firsts = sorted((name, first) for name, first in plan.firsts(streams).items() if first > 0)
+    older = {name: log.sealed(name, before=first) for name, first in firsts}
     return {name: segments for name, segments in older.items() if segments}
 
 
-def _older(log: Log, streams: DeltaTable, collector: str) -> list[Segment]:
-    first = plan.first(streams, collector)
-    return log.sealed(collector, before=first) if first > 0 else []
-
-
-def unread_lines(log: Log | delta.Place, tables_dir: delta.Place) -> list[str]:
+def unread_lines(log: Log | delta.Place, tables_dir: delta.Place | delta.Opened) -> list[str]:
     """unread() as lines for people, with advice."""
     log = Log.at(log)
     return [
@@ -126,13 +121,14 @@ def prune(log: Log | delta.Place) -> tuple[int, int]:
     return len(gone), sum(one.size for one in gone)
 
 
-def _streams(log: Log, tables_dir: str) -> DeltaTable:
-    if not tables.exists(tables_dir, "streams"):
+def _streams(log: Log, tables_dir: str) -> delta.Table:
+    streams = delta.Opened(tables_dir).find("streams")
+    if streams is None:
         raise ToolError(
             f"{tables_dir} is a reader of {log.store} but does not exist; if it was deleted: "
             f"outpost pipeline prune --forget {tables_dir}"
         )
-    return delta.open_table(tables.directory(tables_dir, "streams"))
+    return streams
 
 
 def pruned(log: Log | delta.Place) -> str:

@@ -6,14 +6,14 @@ of the query, as an app transaction: committed() returns the last batch that a t
 batch that comes twice is skipped. Delta does not refuse it by itself.
 
 A commit that removes files (because their rows were moved or changed) is valid only if nobody else,
-a compaction for instance, has committed since the list was made: the library does not check that
-the files are still there. Otherwise the commit is repeated on the new version (rewrite()).
+a compaction for instance, has committed since the list was made. Otherwise the commit is repeated
+on the new version (rewrite()).
 
 A commit, and before it the files that it names, are durable: a power cut leaves neither a commit
 without its files nor a table that lacks what another table already relies on.
 
 A table is a folder of a Store; where one is expected, its path or URL will do. Files are named by
-their path below it. Knows neither Spark nor what is in the tables.
+their path below it. Knows neither Spark nor what is in the tables; delta_log.py has the log.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
+from outpost_tools.pipeline import delta_log
+from outpost_tools.pipeline.delta_log import FOLDER, NEWEST_CHECKPOINT, File, Table
 from outpost_tools.store.at import Place, at
 from outpost_tools.store.base import Store
 
@@ -42,11 +43,10 @@ FILES = pa.schema(
     [("table", pa.string()), ("path", pa.string()), ("size", pa.int64())]
     + [("partition", pa.string()), ("stats", pa.string())]
 )
-_LOG = "_delta_log"
-NEWEST_CHECKPOINT = "_last_checkpoint"  # the library replaces it, beside the new file of a commit
 _GROUP_ROWS = 1 << 16  # a reader that wants a few rows reads a few groups
 _LONGEST = 64  # the longest text in the statistics
 TRIES = 20  # of a rewrite beside a compaction: each failure takes one commit of another writer
+_AT_ONCE = 8  # tables that are opened together
 
 
 class Batch(NamedTuple):
@@ -57,18 +57,19 @@ class Batch(NamedTuple):
 
 
 def exists(place: Place) -> bool:
-    store = at(place)
-    return DeltaTable.is_deltatable(store.uri, storage_options=store.options)
+    log = at(place) / FOLDER
+    return log.exists(NEWEST_CHECKPOINT) or log.exists(f"{0:020}.json")
 
 
-def create(place: Place, schema: pa.Schema, partition_by: str | None, **settings: str) -> None:
+def create(place: Place, schema: pa.Schema, partition_by: str | None, **settings: str) -> Table:
     """Create the table; if it exists, add the columns and settings that it lacks. settings:
     Delta's, without `delta.`."""
     store = at(place)
     names = {f"delta.{name}": value for name, value in settings.items()}
-    if exists(store):
-        _widen(store, schema, names)
-        return
+    try:
+        return widened(open_table(store), schema, **settings)
+    except TableNotFoundError:
+        pass
     with store.settled():
         DeltaTable.create(
             store.uri,
@@ -78,30 +79,33 @@ def create(place: Place, schema: pa.Schema, partition_by: str | None, **settings
             configuration=names,
             storage_options=store.options,
         )
+    return open_table(store)
 
 
-def _widen(store: Store, schema: pa.Schema, settings: dict[str, str]) -> None:
-    """For a table that an older version made. In its rows a new column is null."""
-    table = open_table(store)
-    known = {field.name for field in table.schema().fields}
-    missing = [field for field in Schema.from_arrow(schema).fields if field.name not in known]
+def widened(table: Table, schema: pa.Schema, **settings: str) -> Table:
+    """With the columns and settings that one of an older version lacks. In its rows a new column is
+    null."""
+    names = {f"delta.{name}": value for name, value in settings.items()}
+    lacking = dict(names.items() - table.configuration.items())
+    missing = [one for one in Schema.from_arrow(schema).fields if one.name not in table.columns]
     if missing:
-        table.alter.add_columns(missing)
-    lacking = settings.items() - table.metadata().configuration.items()
+        delta_log.of_library(table.place).alter.add_columns(missing)
     if lacking:
-        set_properties(table, dict(lacking))
+        set_properties(table.place, lacking)
+    return delta_log.renewed(table) if missing or lacking else table
 
 
-def set_properties(table: DeltaTable, properties: dict[str, str]) -> None:
+def set_properties(place: Place, properties: dict[str, str]) -> None:
     """Also names that Delta does not know."""
-    with (place_of(table) / _LOG).settled(always=NEWEST_CHECKPOINT):
+    store = at(place)
+    with (store / FOLDER).settled(always=NEWEST_CHECKPOINT):
+        table = delta_log.of_library(store)
         table.alter.set_table_properties(properties, raise_if_not_exists=False)
 
 
-def open_table(place: Place, version: int | None = None) -> DeltaTable:
-    """version None: the newest."""
-    store = at(place)
-    return DeltaTable(store.uri, version=version, storage_options=store.options)
+def open_table(place: Place, version: int | None = None) -> Table:
+    """version None: the newest. Raises TableNotFoundError."""
+    return delta_log.opened(at(place), version)
 
 
 def committed(place: Place, query: str) -> int:
@@ -109,59 +113,87 @@ def committed(place: Place, query: str) -> int:
     return reached(open_table(place), query) if exists(place) else -1
 
 
-def reached(table: DeltaTable, query: str) -> int:
+def reached(table: Table, query: str) -> int:
     """As committed(), of that version of a table."""
-    found = table.transaction_version(query)
-    return -1 if found is None else found
+    return table.transactions.get(query, -1)
 
 
 class Opened:
-    """The tables of a folder, each opened once: to read a table's log is what opening costs."""
+    """The tables of a folder, each read once. Others' commits show after again() and newest(),
+    which ask for what is new."""
 
     def __init__(self, tables_dir: Place) -> None:
         self.tables_dir = at(tables_dir)
-        self._tables: dict[str, DeltaTable] = {}
+        self._tables: dict[str, Table] = {}
+        self._looked: set[str] = set()
+        self.is_prepared = False  # see job.prepare()
 
-    def __getitem__(self, name: str) -> DeltaTable:
-        """That table as it was when it was first asked for."""
-        if name not in self._tables:
-            self._tables[name] = open_table(self.tables_dir / name)
-        return self._tables[name]
+    @classmethod
+    def at(cls, place: Place | Opened) -> Opened:
+        return place if isinstance(place, cls) else cls(place)
+
+    def __getitem__(self, name: str) -> Table:
+        """That table as it was when it was first asked for since again(). Raises
+        TableNotFoundError."""
+        return self._tables[name] if name in self._looked else self.newest(name)
+
+    def find(self, name: str) -> Table | None:
+        """None: there is no such table."""
+        try:
+            return self[name]
+        except TableNotFoundError:
+            return None
+
+    def find_all(self, names: Iterable[str]) -> list[Table | None]:
+        """At once: in a bucket, what takes time is to wait for answers."""
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            return list(threads.map(self.find, names))
+
+    def newest(self, name: str) -> Table:
+        known = self._tables.get(name)
+        table = open_table(self.tables_dir / name) if known is None else delta_log.renewed(known)
+        self.note(name, table)
+        return table
+
+    def note(self, name: str, table: Table) -> None:
+        """After a commit."""
+        self._tables[name] = table
+        self._looked.add(name)
+
+    def again(self) -> None:
+        """All may have changed."""
+        self._looked.clear()
+
+    def check(self, name: str) -> None:
+        """Forget all if that table was deleted, or recreated."""
+        if name in self._tables and not delta_log.is_there(self._tables[name]):
+            self.forget()
+
+    def forget(self) -> None:
+        self._tables.clear()
+        self._looked.clear()
+        self.is_prepared = False
 
     def committed(self, name: str, query: str) -> int:
         """As committed(), of that table."""
         return reached(self[name], query)
 
-    def renew(self, name: str) -> None:
-        """After a commit."""
-        self._tables.pop(name, None)
 
-
-def version_before(table: DeltaTable, batches: Iterable[Batch]) -> int:
+def version_before(table: Table, batches: Iterable[Batch]) -> int:
     """The version on top of which these batches were committed, of a table that has them; the
     table's own where its log no longer shows that."""
     found = version_with(table, batches)
     return table.version() if found is None else found - 1
 
 
-def version_with(table: DeltaTable, batches: Iterable[Batch]) -> int | None:
+def version_with(table: Table, batches: Iterable[Batch]) -> int | None:
     """The newest version that brought one of these batches; None where the log does not show it."""
-    store, wanted = place_of(table), {*batches}
-    for version in range(table.version(), 0, -1):
-        try:
-            actions = _actions(store, version)
-        except FileNotFoundError:
-            break
+    wanted = {*batches}
+    for version, actions in delta_log.versions_down(table):
         known = [one["txn"] for one in actions if "txn" in one]
         if any((one["appId"], one["version"]) in wanted for one in known):
             return version
     return None
-
-
-def _actions(store: Store, version: int) -> list[dict]:
-    """Raises FileNotFoundError."""
-    text = (store / _LOG).get(f"{version:020}.json").decode()
-    return [json.loads(line) for line in text.splitlines()]
 
 
 # --- Files, written by tasks ---
@@ -251,93 +283,74 @@ def commit(
     files: Iterable[dict],
     *batches: Batch,
     gone: Iterable[dict] = (),
-    of: DeltaTable | None = None,
+    of: Table | None = None,
     note: dict[str, Any] | None = None,
-) -> None:
-    """From this commit on the table has `files`, and no longer `gone` (of version `of`). note: goes
-    into the table's history. Raises CommitFailedError when `of` is no longer the newest version."""
-    store, table, files = at(place), of or open_table(place), list(files)
-    by = table.metadata().partition_columns
-    now_ms = int(time.time() * 1000)
-    actions: list[Any] = [_added(one, by, now_ms) for one in files]
-    actions += [RemoveAction(one["path"], True, now_ms, one["size"], _partition(one, by))
-                for one in gone]  # fmt: skip
-    known = [Transaction(batch.query, batch.number) for batch in batches]
-    properties = CommitProperties(
-        custom_metadata=note,
-        app_transactions=known or None,
-        max_commit_retries=0 if of is not None else None,
-    )
+) -> Table:
+    """From this commit on the table, which is returned, has `files`, and no longer `gone` (of
+    version `of`). note: goes into the table's history. Raises CommitFailedError when `of` is no
+    longer the newest version."""
+    store, table, files, gone = at(place), of or open_table(place), list(files), list(gone)
+    by = table.partition_columns
+    actions = [delta_log.added(one, by) for one in files]
+    actions += [delta_log.removed(one, by) for one in gone]
+    actions += [{"txn": {"appId": one.query, "version": one.number}} for one in batches]
     store.sync(map(name_of, files))
-    with (store / _LOG).settled(always=NEWEST_CHECKPOINT):
-        table.create_write_transaction(
-            actions, "append", table.schema(), by, commit_properties=properties
-        )
+    for left in reversed(range(TRIES)):
+        try:
+            return delta_log.committed(table, actions, note or {})
+        except CommitFailedError:
+            if of is not None or gone or not left:
+                raise
+            table = delta_log.renewed(table)
+    raise AssertionError("unreachable")
 
 
-def _added(one: dict, by: list[str], now_ms: int) -> AddAction:
-    return AddAction(one["path"], one["size"], _partition(one, by), now_ms, True, one["stats"])
-
-
-def _partition(one: dict, by: list[str]) -> dict[str, str | None]:
-    return dict.fromkeys(by, one["partition"])
-
-
-Change = Callable[[DeltaTable], tuple[list[dict], list[dict]]]
+Change = Callable[[Table], tuple[list[dict], list[dict]]]
 
 
 def rewrite(
-    place: Place,
+    opened: Opened,
+    name: str,
     change: Change,
     batches: Iterable[Batch] = (),
     note: Callable[[list[dict]], dict[str, Any]] | None = None,
 ) -> None:
-    """Commit what `change` makes of the newest version: (new files, files that they replace).
-    Retries when another writer has committed meanwhile. note: about those new files, if any are
-    replaced."""
+    """Commit what `change` makes of that table's newest version: (new files, files that they
+    replace). Retries when another writer has committed meanwhile. note: about those new files, if
+    any are replaced."""
+    table = opened[name]
     for left in reversed(range(TRIES)):
-        table = open_table(place)
         made, gone = change(table)
         try:
             said = note(made) if note and gone else None
-            commit(place, made, *batches, gone=gone, of=table, note=said)
+            opened.note(name, commit(table.place, made, *batches, gone=gone, of=table, note=said))
             return
         except CommitFailedError:
             if not left:
                 raise
+            table = opened.newest(name)
 
 
-def files_of(table: DeltaTable, condition: str | None = None, *, ends_of: str = "") -> list[dict]:
-    """Rows of FILES, with `rows`, of the files that can hold rows for which `condition` (SQL) is
-    true. ends_of: a column whose lowest and highest values are added as `first` and `last`."""
-    by = table.metadata().partition_columns
-    found = pa.table(table.get_add_actions(flatten=True))
-    columns = {"path": found["path"], "size": found["size_bytes"], "rows": found["num_records"]}
-    if by:
-        columns["partition"] = found[f"partition.{by[0]}"].cast(pa.string())
-    if ends_of and f"min.{ends_of}" in found.column_names:
-        columns |= {"first": found[f"min.{ends_of}"], "last": found[f"max.{ends_of}"]}
-    same = {"table": place_of(table).name, "partition": None, "stats": None}
-    files = [same | one for one in pa.table(columns).to_pylist()]
-    if condition is None:
-        return files
-    uris = table.file_uris(file_pruning_predicate=condition)
-    wanted = {_below(table, one) for one in uris}
-    return [one for one in files if name_of(one) in wanted]
+def files_of(table: Table, may_hold: Callable[[File], bool] | None = None) -> list[dict]:
+    """Rows of FILES, with `rows`, of the files that `may_hold` rows that are wanted; None: all."""
+    found = table.files.values()
+    return [row(table, one) for one in found if may_hold is None or may_hold(one)]
 
 
-def _below(table: DeltaTable, uri: str) -> str:
-    """The name of a file, from its URI, which the library may have percent-encoded."""
-    root = place_of(table).uri
-    return unquote(uri).removeprefix("file://").removeprefix(root).lstrip("/")
+def row(table: Table, one: File) -> dict:
+    """Of FILES, with `rows`."""
+    found = {"table": table.place.name, "path": one.path, "size": one.size}
+    return found | {"partition": one.partition, "stats": None, "rows": one.rows}
 
 
 def dataset(
-    table: DeltaTable, where: str | None = None, schema: pa.Schema | None = None
+    place: Place, where: str | None = None, schema: pa.Schema | None = None
 ) -> pa.dataset.Dataset:
-    """Reads nothing yet. where: SQL that selects files, not rows."""
-    return table.to_pyarrow_dataset(
-        filesystem=place_of(table).filesystem, file_pruning_predicate=where, schema=schema
+    """Of the newest version, with the column of its partitions; reads nothing yet. where: SQL that
+    selects files, not rows."""
+    store = at(place)
+    return delta_log.of_library(store).to_pyarrow_dataset(
+        filesystem=store.filesystem, file_pruning_predicate=where, schema=schema
     )
 
 
@@ -356,13 +369,13 @@ class Commit(NamedTuple):
         return self.info.get("operation", "")
 
 
-def commits(table: DeltaTable, since: int) -> list[Commit] | None:
+def commits(table: Table, since: int) -> list[Commit] | None:
     """Those after version `since`, up to the table's, that changed rows; None when the log is too
     short."""
-    place, found = place_of(table), []
+    found = []
     for number in range(since + 1, table.version() + 1):
         try:
-            found.append(_commit_of(place, number, _actions(place, number)))
+            found.append(_commit_of(table.place, number, table.actions(number)))
         except FileNotFoundError:
             return None
     return [one for one in found if one.partitions]
@@ -387,7 +400,7 @@ def _value(action: dict) -> str | None:
     return next(iter((action.get("partitionValues") or {}).values()), None)
 
 
-def changed(table: DeltaTable, since: int) -> set[str | None] | None:
+def changed(table: Table, since: int) -> set[str | None] | None:
     """The partitions whose rows have changed since that version (-1: never); None when that is not
     known."""
     found = commits(table, since) if since >= 0 else None
@@ -397,10 +410,6 @@ def changed(table: DeltaTable, since: int) -> set[str | None] | None:
 def name_of(one: dict) -> str:
     """The file of a row of FILES, below its table."""
     return unquote(one["path"])
-
-
-def place_of(table: DeltaTable) -> Store:
-    return at(unquote(table.table_uri.removeprefix("file://")).rstrip("/"))
 
 
 def time_text(value: datetime.datetime) -> str:

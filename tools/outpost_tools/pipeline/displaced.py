@@ -28,13 +28,15 @@ def stored(
     if not wanted:
         return schemas.READING.empty_table()
     devices, _, numbers = zip(*wanted, strict=True)
-    near = f"device BETWEEN {delta.text(min(devices))} AND {delta.text(max(devices))}"
-    near += f" AND seq BETWEEN {min(numbers)} AND {max(numbers)}"
+    ends = {"device": (min(devices), max(devices)), "seq": (min(numbers), max(numbers))}
     is_near = pc.field("device").isin(sorted(set(devices)))
     is_near &= pc.field("seq").isin(sorted(set(numbers)))
-    data = delta.dataset(delta.open_table(place, version), near, tables.schema("readings"))
+    table = delta.open_table(place, version)
+    files = delta.files_of(
+        table, lambda one: all(one.overlaps(name, *both) for name, both in ends.items())
+    )
     try:
-        rows = data.to_table(columns=schemas.READING.names, filter=is_near)
+        rows = tables.read_near(table.place, files, schemas.READING, is_near)
     except FileNotFoundError:
         if version is None:
             raise

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from outpost_tools.pipeline import (
     delta,
@@ -99,14 +98,14 @@ def added(place: Store, files: list[dict], bucket: int, new: np.ndarray) -> tupl
             break
         gone.append(one)
         count += one["rows"]
-    old = [pq.read_table(place.arrow(delta.name_of(one)), partitioning=None) for one in gone]
-    parts = [_signed(new), *(rows[_COLUMN].to_numpy() for rows in old)]
+    old = tables.read_files(place, map(delta.name_of, gone), schemas.FINGERPRINT)
+    parts = [_signed(new), old[_COLUMN].to_numpy()]
     return [_written(place, bucket, np.sort(np.concatenate(parts)))], gone
 
 
-def without(table: DeltaTable, gone: dict[int, np.ndarray]) -> tuple[list[dict], list[dict]]:
+def without(table: delta.Table, gone: dict[int, np.ndarray]) -> tuple[list[dict], list[dict]]:
     """(new files, files that they replace) without those fingerprints, signed, of these buckets."""
-    made, replaced, place = [], [], delta.place_of(table)
+    made, replaced, place = [], [], table.place
     for one in delta.files_of(table):
         bucket = int(one["partition"])
         rows = tables.read_files(place, [delta.name_of(one)], schemas.FINGERPRINT)

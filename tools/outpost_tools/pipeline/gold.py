@@ -63,15 +63,23 @@ _RESULT = pa.schema([*delta.FILES, ("gone", pa.bool_()), ("rows", pa.binary())])
 Progress = Callable[[str], None]
 
 
-def write(engine: Engine, tables_dir: delta.Place, window_s: float, *, progress: Progress) -> int:
+def write(
+    engine: Engine,
+    tables_dir: delta.Place | delta.Opened,
+    window_s: float,
+    *,
+    progress: Progress,
+) -> int:
     """Compute gold from silver and state as they are now, for this length of window. Returns the
     number of windows that are left for the next call."""
+    opened = delta.Opened.at(tables_dir)
     for tries in reversed(range(delta.TRIES)):
         try:
-            return _write(engine, delta.Opened(tables_dir), window_s, progress)
+            return _write(engine, opened, window_s, progress)
         except CommitFailedError:  # a compaction committed meanwhile
             if not tries:
                 raise
+            opened.again()
     raise AssertionError("unreachable")
 
 
@@ -106,14 +114,17 @@ def _write(engine: Engine, opened: delta.Opened, window_s: float, progress: Prog
         progress("no new segments; tables unchanged")
         return 0
     progress("computing windows, gaps, latency, devices and boots")
-    waiting, boots = plan.waiting, 0
+    waiting, boots, number = plan.waiting, 0, left.number(opened, window_s)
     for step in plan.steps:
         maker = Maker(opened.tables_dir, window_s, step, waiting=waiting)
         files = _made(engine, opened, maker, _visited(opened, plan, step))
         boots = sum(one["size"] for one in _of(_BOOTS_LEFT, files)[0])
         boots = boots or _waiting_after(opened, files).bit_count()
         waiting = _commit_step(opened, plan, maker, files)
-    return _told(left.read(opened, window_s), boots, opened.tables_dir, progress)
+    now = left.read(opened, window_s)
+    if now is not None and now.number > number:
+        left.prune(opened.tables_dir, now.number)
+    return _told(now, boots, progress)
 
 
 def _commit_step(opened: delta.Opened, plan: _Plan, maker: Maker, files: list[dict]) -> pa.Table:
@@ -140,9 +151,8 @@ def _commit_step(opened: delta.Opened, plan: _Plan, maker: Maker, files: list[di
             more += [delta.Batch(_WIDTH, windows.width_us(maker.window_s))]
         if name in _COUNTED:
             more.append(delta.Batch(_COUNT, count))
-        place = opened.tables_dir / name
-        delta.commit(place, new, *reached, *more, gone=gone, of=opened[name])
-        opened.renew(name)
+        of, notes = opened[name], (*reached, *more)
+        opened.note(name, delta.commit(of.place, new, *notes, gone=gone, of=of))
     return waiting
 
 
@@ -193,10 +203,9 @@ def _list(opened: delta.Opened, window_s: float, keys: pa.Table) -> list[delta.B
     return [left.write(opened, window_s, keys)]
 
 
-def _told(now: left.Left | None, boots: int, tables_dir: Store, progress: Progress) -> int:
+def _told(now: left.Left | None, boots: int, progress: Progress) -> int:
     if now is None:
         return 0
-    left.prune(tables_dir, now.number)
     if now.keys.num_rows:
         boards = pc.count_distinct(now.keys["device"]).as_py()
         progress(
@@ -321,11 +330,9 @@ class Maker:
 
     def _silver(self, devices: list[str]) -> pa.Table:
         """All readings of these devices."""
-        ends = (delta.text(min(devices)), delta.text(max(devices)))
-        near, mine = f"device BETWEEN {ends[0]} AND {ends[1]}", pc.field("device").isin(devices)
-        silver = delta.open_table(self.tables_dir / "readings")
-        data = delta.dataset(silver, near)
-        return data.to_table(columns=_NEEDED, filter=mine).cast(_READ)
+        ends, silver = (min(devices), max(devices)), delta.open_table(self.tables_dir / "readings")
+        files = delta.files_of(silver, lambda one: one.overlaps("device", *ends))
+        return tables.read_near(silver.place, files, _READ, pc.field("device").isin(devices))
 
     # --- windows ---
 
@@ -416,7 +423,9 @@ class Maker:
 def _files_of(opened: delta.Opened, name: str) -> list[dict]:
     if name in ("totals", "boots"):
         return boot_files.files_of(opened[name])
-    return delta.files_of(opened[name], ends_of="start" if name == "windows" else "")
+    if name == "windows":
+        return window_files.files_of(opened[name])
+    return delta.files_of(opened[name])
 
 
 def _both(found: tuple[list[dict], list[dict]]) -> list[dict]:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common import labels
@@ -38,9 +37,8 @@ from outpost_tools.pipeline import (
     transforms,
 )
 from outpost_tools.pipeline.engines import Engine
-from outpost_tools.pipeline.logs import Log, Segment
+from outpost_tools.pipeline.logs import Listing, Log
 from outpost_tools.store import probe
-from outpost_tools.store.at import at
 from outpost_tools.store.base import Store
 
 # about 800,000 small messages: bounds the memory of one round
@@ -52,8 +50,8 @@ Progress = Callable[[str], None]
 
 def run(
     engine: Engine,
-    log: delta.Place,
-    tables_dir: delta.Place,
+    log: Log | delta.Place,
+    tables_dir: delta.Place | delta.Opened,
     *,
     window_s: float = 10.0,
     batch_bytes: int = DEFAULT_BATCH_BYTES,
@@ -67,40 +65,52 @@ def run(
     mapping for other people's messages; None: as in the last round. is_all: also do what is
     left for later. Raises ToolError, OSError, and what the engine raises: retries.py decides
     whether that is transient."""
-    place, segments = prepare(log, tables_dir)
-    ends = {name: found[-1].number for name, found in segments.all_sealed().items()}
-    given = None if sources is None else mappings.keep(place, sources)
+    opened, segments = delta.Opened.at(tables_dir), Log.at(log)
+    listing = _begun(segments, opened)
+    given = None if sources is None else mappings.keep(opened.tables_dir, sources)
     done = overtaken = 0  # the latter: in a row
     while overtaken < _OVERTAKEN_MOST:
-        opened = delta.Opened(place)
         try:
-            this = _next_round(opened, segments, ends, batch_bytes, given)
+            mapping = mappings.current(opened) if given is None else given
+            this = plan.next_round(opened, listing, batch_bytes, mapping)
             if this is None:
                 break
             files = take(engine, opened, segments, this, versions)
         except plan.Overtaken:
             overtaken += 1
+            opened.again()
             continue
         done, overtaken = done + 1, 0
         progress(_line(this, files))
     else:
         raise ToolError(
-            f"{place}: other runs were faster {_OVERTAKEN_MOST} times in a row; run this again"
+            f"{opened.tables_dir}: other runs were faster {_OVERTAKEN_MOST} times in a row; run "
+            "this again"
         )
-    _refine(engine, place, window_s, progress, is_all)
+    _refine(engine, opened, window_s, progress, is_all)
     return done
 
 
-def _next_round(
-    opened: delta.Opened, log: Log, ends: dict[str, int], most_bytes: int, given: int | None
-) -> plan.Plan | None:
-    """ends: the last segment of each collector; given: the number of a mapping."""
-    mapping = mappings.current(opened) if given is None else given
-    return plan.next_round(opened, log, lambda one: _is_within(one, ends), most_bytes, mapping)
+def _begun(log: Log, opened: delta.Opened) -> Listing:
+    """What there is to do now. Raises ToolError."""
+    opened.again()
+    opened.check("streams")
+    listing = _listed(log, opened)
+    if not opened.is_prepared:
+        prepare(log, opened)
+    return listing
 
 
-def _is_within(one: Segment, ends: dict[str, int]) -> bool:
-    return one.number <= ends.get(one.collector, -1)
+def _listed(log: Log, opened: delta.Opened) -> Listing:
+    """Raises ToolError when there is nothing to read."""
+    found, streams = Listing(log), opened.find("streams")
+    if not log.store.is_there():
+        check_places(log, opened.tables_dir)
+    for name in found.collectors():
+        if found.since(name, -1 if streams is None else plan.taken(streams, name)):
+            return found
+    check_places(log, opened.tables_dir)
+    return found
 
 
 def check_places(log: Log, tables_dir: Store) -> None:
@@ -116,15 +126,13 @@ def check_places(log: Log, tables_dir: Store) -> None:
     tables.check_version(tables_dir)
 
 
-def prepare(log_dir: delta.Place, tables_dir: delta.Place) -> tuple[Store, Log]:
-    """Raises ToolError."""
-    place, log = at(tables_dir), Log.at(log_dir)
-    check_places(log, place)
-    probe.check(place)
-    tables.create(place)
-    takeover.take_over(place)
-    consumed.register(log, place)
-    return place, log
+def prepare(log: Log, opened: delta.Opened) -> None:
+    """Once for a process."""
+    probe.check(opened.tables_dir)
+    tables.create(opened)
+    takeover.take_over(opened)
+    consumed.register(log, opened.tables_dir)
+    opened.is_prepared = True
 
 
 # --- A round ---
@@ -154,7 +162,7 @@ def _before(opened: delta.Opened, log: Log, this: plan.Plan) -> transforms.Sourc
         versions[name] = delta.version_before(table, this.transactions) if is_done else None
     prints = opened["fingerprints"]
     if versions["fingerprints"] is not None:
-        prints = delta.open_table(delta.place_of(prints), versions["fingerprints"])
+        prints = delta.open_table(prints.place, versions["fingerprints"])
     silver, refused = (
         opened[name].version() if versions[name] is None else versions[name]
         for name in ("readings", "quarantine")
@@ -165,7 +173,7 @@ def _before(opened: delta.Opened, log: Log, this: plan.Plan) -> transforms.Sourc
     return transforms.Sources(log, opened.tables_dir, *states, silver, refused, gone, text)
 
 
-def _by_bucket(table: DeltaTable) -> dict[int, list[dict]]:
+def _by_bucket(table: delta.Table) -> dict[int, list[dict]]:
     found: dict[int, list[dict]] = {}
     for one in delta.files_of(table):
         found.setdefault(int(one["partition"]), []).append(one)
@@ -208,30 +216,30 @@ def _commit(
     """Commit what the round's tasks wrote, in each table that does not have the round yet."""
     place, streams = opened.tables_dir, opened["streams"]
 
-    def refused(table: DeltaTable) -> tuple[list[dict], list[dict]]:
-        _check_states(streams, delta.open_table(place / "streams"))
+    def refused(table: delta.Table) -> tuple[list[dict], list[dict]]:
+        _check_states(streams, opened.newest("streams"))
         if plan.is_rereading(table):
             raise plan.Overtaken(plan.REREAD_FIRST)
         has_gone = moved.freed.num_rows or this.replays
         return quarantine.without(table, moved.freed, this.replays) if has_gone else ([], [])
 
-    def changed(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+    def changed(table: delta.Table) -> tuple[list[dict], list[dict]]:
         return moves.rewritten(engine, place, table, moved) if moved else ([], [])
 
-    def merged(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+    def merged(table: delta.Table) -> tuple[list[dict], list[dict]]:
         return [], [one for one in files if one["gone"]]
 
-    def replaced(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+    def replaced(table: delta.Table) -> tuple[list[dict], list[dict]]:
         _check_states(streams, table)
         mine = {one["partition"] for one in _of("streams", files)}
         return [], [one for one in delta.files_of(table) if one["partition"] in mine]
 
     changes = (refused, changed, merged, replaced)
     for name, change in zip(tables.SILVER_TABLES, changes, strict=True):
-        _commit_in(place / name, this, change, _of(name, files), moved)
+        _commit_in(opened, name, this, change, _of(name, files), moved)
 
 
-def _check_states(before: DeltaTable, now: DeltaTable) -> None:
+def _check_states(before: delta.Table, now: delta.Table) -> None:
     """Raises Overtaken. Where nothing is committed yet, it is called after quarantine was opened:
     a deletion changes the states before that table (upkeep.py), so it is seen in one of them."""
     if delta.commits(now, before.version()) != []:
@@ -243,22 +251,29 @@ def _of(name: str, files: Iterable[dict]) -> list[dict]:
 
 
 def _commit_in(
-    place: Store, this: plan.Plan, change: delta.Change, files: list[dict], moved: moves.Moves
+    opened: delta.Opened,
+    name: str,
+    this: plan.Plan,
+    change: delta.Change,
+    files: list[dict],
+    moved: moves.Moves,
 ) -> None:
     """`files` and what `change` makes of the table, unless it has the round. Raises Overtaken."""
+    table = opened[name]
     for left in reversed(range(delta.TRIES)):
-        table = delta.open_table(place)
         if this.is_in(table):
             return
         made, gone = change(table)
         note = moved.note(made) if gone and moved else None
         try:
-            new = [*files, *made]
-            delta.commit(place, new, *this.transactions, gone=gone, of=table, note=note)
+            how = {"gone": gone, "of": table, "note": note}
+            now = delta.commit(table.place, [*files, *made], *this.transactions, **how)
+            opened.note(name, now)
             return
         except CommitFailedError:  # a compaction, or another driver
             if not left:
                 raise
+            table = opened.newest(name)
 
 
 def _line(this: plan.Plan, files: list[dict]) -> str:
@@ -275,17 +290,17 @@ def _line(this: plan.Plan, files: list[dict]) -> str:
 
 
 def _refine(
-    engine: Engine, tables_dir: Store, window_s: float, progress: Progress, is_all: bool
+    engine: Engine, opened: delta.Opened, window_s: float, progress: Progress, is_all: bool
 ) -> None:
     """A call's part of it, or all."""
-    while _file_some(tables_dir, progress) and is_all:
+    while _file_some(opened, progress) and is_all:
         pass
-    while gold.write(engine, tables_dir, window_s, progress=progress) and is_all:
+    while gold.write(engine, opened, window_s, progress=progress) and is_all:
         pass
 
 
-def _file_some(tables_dir: Store, progress: Progress) -> int:
-    if left := parked.file(tables_dir):
+def _file_some(opened: delta.Opened, progress: Progress) -> int:
+    if left := parked.file(opened):
         progress(
             f"{left:,} readings, of days with few, are without a file of their day until a later "
             f"round: a round files those of {parked.MOST_DAYS} days"

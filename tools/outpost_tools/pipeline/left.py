@@ -34,13 +34,18 @@ def _query(window_s: float) -> str:
     return f"{window_s:g} s of left windows"
 
 
+def number(opened: delta.Opened, window_s: float) -> int:
+    """Of the list that counts; -1: there was never any."""
+    return opened.committed("windows", _query(window_s))
+
+
 def read(opened: delta.Opened, window_s: float) -> Left | None:
     """None: the list is lost, so gold must be rebuilt."""
-    number = opened.committed("windows", _query(window_s))
-    if number < 0:
-        return Left(number, KEYS.empty_table())
+    found = number(opened, window_s)
+    if found < 0:
+        return Left(found, KEYS.empty_table())
     try:
-        return Left(number, _read(opened.tables_dir / FOLDER, number))
+        return Left(found, _read(opened.tables_dir / FOLDER, found))
     except FileNotFoundError:
         return None
 

@@ -57,11 +57,34 @@ class Log:
         """Raises FileNotFoundError."""
         return (self.store / collector).get(segments.sealed_name(number))
 
+
+class Listing:
+    """The log as it was when it was listed: once for all rounds of a run, from the last segment on
+    that was taken in, and again when that one is not among them."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._collectors: list[str] | None = None
+        self._found: dict[str, tuple[int, list[Segment]]] = {}  # (the number from which on, ...)
+
+    def collectors(self) -> list[str]:
+        if self._collectors is None:
+            self._collectors = self.log.collectors()
+        return self._collectors
+
+    def since(self, collector: str, number: int) -> list[Segment]:
+        """Those from that number on."""
+        begin, found = self._found.get(collector, (number + 1, []))
+        if number < begin or not found or found[-1].number < number:  # a rival has listed more
+            found = self.log.sealed(collector, after=number - 1)
+            self._found[collector] = number, found
+        return [one for one in found if one.number >= number]
+
     def after(self, collector: str, taken: int) -> list[Segment]:
         """The segments after the last that was taken in (-1: none). Raises Behind when the log ends
         before it: a collector that goes on there uses numbers a second time, and nobody would read
         those segments."""
-        found = self.sealed(collector, after=taken - 1)
+        found = self.since(collector, taken)
         if taken >= 0 and not found:
             raise Behind(
                 f"the log of collector {collector} ends before segment {taken}, which has been "

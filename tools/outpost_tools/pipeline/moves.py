@@ -20,7 +20,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from outpost_tools.pipeline import changes, clocks, delta, displaced, schemas, tables
 from outpost_tools.pipeline.engines import Engine
@@ -46,16 +45,12 @@ class Moves:
     def __bool__(self) -> bool:
         return bool(self.clocks.num_rows or self.displaced.num_rows)
 
-    @property
-    def condition(self) -> str:
-        """Which files can hold such rows, in SQL."""
-        near = []
-        if self.clocks.num_rows:
-            is_open = "(time IS NULL OR placed IS NOT NULL)"
-            near.append(f"({is_open} AND {_between(self.clocks, 'device', 'boot')})")
-        if self.displaced.num_rows:
-            near.append(f"({_between(self.displaced, 'device', 'segment', 'offset')})")
-        return " OR ".join(near)
+    def may_be_in(self, file: delta.File) -> bool:
+        """Whether a file of silver can hold such rows."""
+        is_open = file.nulls("time") != 0 or file.nulls("placed") != file.rows
+        if is_open and _can_hold(file, self.clocks, "device", "boot"):
+            return True
+        return _can_hold(file, self.displaced, "device", "segment", "offset")
 
     def note(self, made: list[dict]) -> dict[str, Any]:
         """What gold must know about these moves (changes.py)."""
@@ -72,14 +67,12 @@ class Moves:
         return clocks.place(rows, self.clocks)
 
 
-def _between(rows: pa.Table, *names: str) -> str:
-    ends = [(name, pc.min_max(rows[name]).as_py()) for name in names]
-    said = [(name, _sql(end["min"]), _sql(end["max"])) for name, end in ends]
-    return " AND ".join(f"{name} BETWEEN {low} AND {high}" for name, low, high in said)
-
-
-def _sql(value: str | int) -> str:
-    return delta.text(value) if isinstance(value, str) else str(value)
+def _can_hold(file: delta.File, rows: pa.Table, *names: str) -> bool:
+    """By the ends of these columns."""
+    if not rows.num_rows:
+        return False
+    ends = {name: pc.min_max(rows[name]).as_py() for name in names}
+    return all(file.overlaps(name, end["min"], end["max"]) for name, end in ends.items())
 
 
 def result(
@@ -123,10 +116,10 @@ def gone(file: dict) -> dict:
 
 
 def rewritten(
-    engine: Engine, tables_dir: Store, silver: DeltaTable, moves: Moves
+    engine: Engine, tables_dir: Store, silver: delta.Table, moves: Moves
 ) -> tuple[list[dict], list[dict]]:
     """(new files, files that they replace) for that version of silver; none if nothing moves."""
-    files = delta.files_of(silver, moves.condition)
+    files = delta.files_of(silver, moves.may_be_in)
     if not files:
         return [], []
     done = engine.map(partial(_rewritten, tables_dir, moves), list(_parts(files)))

@@ -16,30 +16,26 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from outpost_tools.pipeline import changes, delta, schemas, tables
-from outpost_tools.store.base import Store
 
 MOST_DAYS = 32
 _MOST_ROWS = 500_000  # read at once
 _SMALL_ROWS = 1_000
 
 
-def files(silver: DeltaTable) -> list[dict]:
+def files(silver: delta.Table) -> list[dict]:
     """Those that have such readings."""
-    found = delta.files_of(silver, ends_of="time")
-    return [one for one in found if one["partition"] is None and one.get("first") is not None]
+    return delta.files_of(silver, lambda one: one.partition is None and one.ends("time")[0])
 
 
-def file(tables_dir: Store) -> int:
+def file(opened: delta.Opened) -> int:
     """File the readings of some days, in one commit; returns how many readings still wait."""
-    place = tables_dir / "readings"
-    if not files(delta.open_table(place)):
+    if not files(opened["readings"]):
         return 0
     left = 0
 
-    def change(silver: DeltaTable) -> tuple[list[dict], list[dict]]:
+    def change(silver: delta.Table) -> tuple[list[dict], list[dict]]:
         nonlocal left
         waiting = files(silver)
         some, later = _some(waiting)
@@ -47,7 +43,7 @@ def file(tables_dir: Store) -> int:
         left = count + sum(one["rows"] for one in later)
         return made, gone
 
-    delta.rewrite(place, change, note=_note)
+    delta.rewrite(opened, "readings", change, note=_note)
     return left
 
 
@@ -67,9 +63,9 @@ def _some(waiting: list[dict]) -> tuple[list[dict], list[dict]]:
     return some, waiting[len(some) :]
 
 
-def _filed(silver: DeltaTable, waiting: list[dict]) -> tuple[list[dict], list[dict], int]:
+def _filed(silver: delta.Table, waiting: list[dict]) -> tuple[list[dict], list[dict], int]:
     """(new files, those that they replace, how many readings still wait)."""
-    place = delta.place_of(silver)
+    place = silver.place
     rows = _read(silver, waiting)
     days = rows["time"].cast(pa.date32())
     chosen = _fullest(days)
@@ -89,8 +85,8 @@ def _filed(silver: DeltaTable, waiting: list[dict]) -> tuple[list[dict], list[di
     return made, [*waiting, *small], rest[0].num_rows
 
 
-def _read(silver: DeltaTable, some: list[dict]) -> pa.Table:
-    return tables.read_files(delta.place_of(silver), map(delta.name_of, some), schemas.READING)
+def _read(silver: delta.Table, some: list[dict]) -> pa.Table:
+    return tables.read_files(silver.place, map(delta.name_of, some), schemas.READING)
 
 
 def _fullest(days: pa.ChunkedArray) -> pa.Array:

@@ -15,13 +15,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from deltalake import DeltaTable
-
 from outpost_tools.pipeline import delta, schemas
-from outpost_tools.pipeline.logs import Behind, Log, Segment
+from outpost_tools.pipeline.logs import Behind, Listing, Segment
 
 REPLAY = schemas.REPLAY
 _TAKEN, _FIRST, _ROUND = "log:", "first of log:", "round"
@@ -41,14 +38,22 @@ class Overtaken(Exception):
     """Another driver has gone on, or somebody has deleted rows: plan anew."""
 
 
-def taken(table: DeltaTable, collector: str) -> int:
+def taken(table: delta.Table, collector: str) -> int:
     """The last segment of that collector in the table; -1: none."""
     return delta.reached(table, _TAKEN + collector)
 
 
-def first(table: DeltaTable, collector: str) -> int:
+def first(table: delta.Table, collector: str) -> int:
     """The first segment that was ever taken in; -1: not known."""
     return delta.reached(table, _FIRST + collector)
+
+
+def firsts(table: delta.Table) -> dict[str, int]:
+    """first(), of all collectors of which it is known."""
+    found = table.transactions.items()
+    return {
+        query.removeprefix(_FIRST): number for query, number in found if query.startswith(_FIRST)
+    }
 
 
 def is_open(opened: delta.Opened) -> bool:
@@ -61,17 +66,17 @@ def is_replaying(opened: delta.Opened) -> bool:
     return delta.reached(opened["quarantine"], REPLAYS) > taken(opened["streams"], REPLAY)
 
 
-def is_rereading(quarantine: DeltaTable) -> bool:
+def is_rereading(quarantine: delta.Table) -> bool:
     """Whether other people's messages are leaving the tables (reread.py)."""
     return delta.reached(quarantine, REREADS) > max(delta.reached(quarantine, REREAD), 0)
 
 
-def mark(table: DeltaTable) -> int:
+def mark(table: delta.Table) -> int:
     """What the table notes of the last round that it has; -1: none."""
     return delta.reached(table, _ROUND)
 
 
-def number(table: DeltaTable) -> int:
+def number(table: delta.Table) -> int:
     """How many rounds the table has."""
     return (mark(table) >> _CHECK_BITS) + 1 if mark(table) >= 0 else 0
 
@@ -113,27 +118,26 @@ class Plan:
             found[MAPPING] = self.mapping
         return [*(delta.Batch(*one) for one in found.items()), marked(self.mark)]
 
-    def is_in(self, table: DeltaTable) -> bool:
+    def is_in(self, table: delta.Table) -> bool:
         """Whether the table is at the end, not at the start. Raises Overtaken where it is at
         neither."""
         found = mark(table)
         if found not in (self.before, self.mark):
-            raise Overtaken(f"{delta.place_of(table)}: another driver has read further")
+            raise Overtaken(f"{table.place}: another driver has read further")
         return found == self.mark
 
 
 def next_round(
-    opened: delta.Opened,
-    log: Log,
-    is_wanted: Callable[[Segment], bool],
-    most_bytes: int,
-    mapping: int = -1,
+    opened: delta.Opened, log: Listing, most_bytes: int, mapping: int = -1
 ) -> Plan | None:
-    """The round that is open, or the next one: at most `most_bytes` of segments that are wanted,
-    and one more, read by that mapping. None: nothing is left to do. Raises Behind and Overtaken."""
+    """The round that is open, or the next one: at most `most_bytes` of the segments that are
+    listed, and one more, read by that mapping. None: nothing is left to do. Raises Behind and
+    Overtaken."""
     last, ahead = opened["streams"], opened["quarantine"]
     if is_rereading(ahead):
         raise Behind(REREAD_FIRST)
+    if is_open(opened):  # the driver that planned it may have listed more
+        log = Listing(log.log)
     names = log.collectors()
     start = {name: taken(last, name) for name in (*names, REPLAY)}
     found = {name: log.after(name, start[name]) for name in names}
@@ -142,7 +146,7 @@ def next_round(
         chosen = [one for name in names for one in found[name] if one.number <= end[name]]
         mapping = delta.reached(ahead, MAPPING)
     else:
-        chosen = _some(found, start, is_wanted, most_bytes)
+        chosen = _some(found, start, most_bytes)
         end = start | {one.collector: one.number for one in chosen}
         end[REPLAY] = max(end[REPLAY], delta.reached(ahead, REPLAYS))
     new = sorted(name for name in end if end[name] != start[name])
@@ -184,14 +188,9 @@ def _mark_after(before: int, end: dict[str, int], mapping: int) -> int:
     return (number << _CHECK_BITS) + zlib.crc32(said.encode())
 
 
-def _some(
-    found: dict[str, list[Segment]],
-    start: dict[str, int],
-    is_wanted: Callable[[Segment], bool],
-    most_bytes: int,
-) -> list[Segment]:
+def _some(found: dict[str, list[Segment]], start: dict[str, int], most_bytes: int) -> list[Segment]:
     """The lowest numbers first, alternating between collectors."""
-    waiting = [one for segments in found.values() for one in segments if is_wanted(one)]
+    waiting = [one for segments in found.values() for one in segments]
     first = {name: segments[0].number for name, segments in found.items() if segments}
 
     def turn(one: Segment) -> tuple[int, str]:

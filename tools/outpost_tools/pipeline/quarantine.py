@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common import arrival, labels, message
@@ -43,17 +42,18 @@ from outpost_tools.store.at import at
 CONFLICT = "conflict: another message has its number"  # a reason
 
 
-def reasons(tables_dir: delta.Place) -> Counter[str]:
+def reasons(tables_dir: delta.Place | delta.Opened) -> Counter[str]:
     """How many frames are in quarantine, by reason, without those on their way to silver."""
-    if not tables.exists(tables_dir, "quarantine"):
+    table = delta.Opened.at(tables_dir).find("quarantine")
+    if table is None:
         return Counter()
-    rows = tables.read_table(tables_dir, "quarantine", ["reason", "replay"])
-    return Counter(rows.filter(pc.field("replay").is_null())["reason"].to_pylist())
+    rows = read(table).filter(pc.field("replay").is_null())
+    return Counter(rows["reason"].to_pylist())
 
 
-def damage(tables_dir: delta.Place) -> int:
-    """How many pieces of segments could not be read."""
-    return sum(n for reason, n in reasons(tables_dir).items() if reason.startswith(DAMAGE))
+def damage(found: Counter[str]) -> int:
+    """How many pieces of segments could not be read, of these reasons."""
+    return sum(n for reason, n in found.items() if reason.startswith(DAMAGE))
 
 
 def conflicts(tables_dir: delta.Place) -> int:
@@ -61,9 +61,17 @@ def conflicts(tables_dir: delta.Place) -> int:
     return reasons(tables_dir)[CONFLICT]
 
 
-def by_arrival(tables_dir: delta.Place) -> int:
-    """How many frames were refused because of their arrival."""
-    return sum(n for reason, n in reasons(tables_dir).items() if arrival.is_refusal(reason))
+def by_arrival(found: Counter[str]) -> int:
+    """How many frames were refused because of their arrival, of these reasons."""
+    return sum(n for reason, n in found.items() if arrival.is_refusal(reason))
+
+
+def read(table: delta.Table) -> pa.Table:
+    return tables.read_files(table.place, _names(table), schemas.QUARANTINE_TABLE)
+
+
+def _names(table: delta.Table) -> list[str]:
+    return [delta.name_of(one) for one in delta.files_of(table)]
 
 
 def frame(row: dict) -> segments.Frame:
@@ -88,7 +96,7 @@ def conflicting(
     topics = f"/({'|'.join(map(re.escape, sorted(devices)))})/data$"
     is_conflict = pc.field("reason") == CONFLICT
     is_conflict &= pc.match_substring_regex(pc.field("topic"), topics)
-    data = delta.dataset(table, None, tables.schema("quarantine"))
+    data = tables.dataset(table.place, _names(table), schemas.QUARANTINE_TABLE)
     try:
         rows = data.to_table(filter=is_conflict).to_pylist()
     except FileNotFoundError:
@@ -136,10 +144,10 @@ def replay(
 
 
 def _marked(
-    table: DeltaTable, reason: str, readable: Readable, number: int
+    table: delta.Table, reason: str, readable: Readable, number: int
 ) -> tuple[list[dict], list[dict], int, int]:
     """(new files, files that they replace, frames marked with that number, frames that stay)."""
-    place, made, gone, counts = delta.place_of(table), [], [], Counter[str]()
+    place, made, gone, counts = table.place, [], [], Counter[str]()
     for one in delta.files_of(table):
         rows = tables.read_files(place, [delta.name_of(one)], schemas.QUARANTINE_TABLE)
         said = rows.to_pylist()
@@ -192,8 +200,7 @@ def _ms(time) -> int:
 def segment(place: delta.Place, number: int, version: int) -> bytes:
     """The frames that this call of replay has freed, as a segment; of that version of the table.
     Raises FileNotFoundError when they have left it."""
-    data = delta.dataset(delta.open_table(place, version), None, schemas.QUARANTINE_TABLE)
-    rows = data.to_table(filter=pc.field("replay") == number)
+    rows = read(delta.open_table(place, version)).filter(pc.field("replay") == number)
     if not rows.num_rows:
         raise FileNotFoundError(f"{place}: has no frames of replay {number} any more")
     rows = rows.sort_by([(name, "ascending") for name in schemas.ORIGIN])
@@ -211,12 +218,12 @@ def _encoded(row: dict) -> bytes:
 
 
 def without(
-    table: DeltaTable, gone: pa.Table, replays: Iterable[int] = ()
+    table: delta.Table, gone: pa.Table, replays: Iterable[int] = ()
 ) -> tuple[list[dict], list[dict]]:
     """(new files, files that they replace) without the frames of these ORIGINs, and without those
     that these calls of replay have freed."""
     made, replaced, numbers = [], [], pa.array([*replays], pa.int64())
-    place = delta.place_of(table)
+    place = table.place
     for one in delta.files_of(table):
         rows = tables.read_files(place, [delta.name_of(one)], schemas.QUARANTINE_TABLE)
         kept = displaced.without(rows, gone)

@@ -41,9 +41,9 @@ class Receipt(NamedTuple):
 def of_device(tables_dir: delta.Place, device: str) -> list[Receipt]:
     """One for each stream of the board. Raises ToolError for a board that no table knows."""
     streams = delta.open_table(at(tables_dir) / "streams")
-    rows = delta.dataset(streams, None, tables.schema("streams")).to_table(
-        columns=[*schemas.KEY, "ranges"], filter=pc.field("device") == device
-    )
+    files = delta.files_of(streams, lambda one: one.overlaps("device", device, device))
+    is_mine = pc.field("device") == device
+    rows = tables.read_near(streams.place, files, schemas.STREAM, is_mine)
     if not rows.num_rows:
         raise ToolError(f"{tables_dir}: nothing of a board {device!r}")
     version, committed = _commit(at(tables_dir) / "readings", plan.mark(streams))
@@ -64,7 +64,7 @@ def _commit(readings: delta.Place, mark: int) -> tuple[int, datetime.datetime | 
     version = delta.version_with(table, [plan.marked(mark)])
     if version is None:
         return table.version(), None
-    said = next(one for one in table.history() if one["version"] == version)
+    said = next(one["commitInfo"] for one in table.actions(version) if "commitInfo" in one)
     return version, datetime.datetime.fromtimestamp(said["timestamp"] / 1000, datetime.UTC)
 
 

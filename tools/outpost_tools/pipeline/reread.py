@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common.errors import ToolError
@@ -59,7 +58,7 @@ def reread(log: Log, tables_dir: Store, sources: str, progress: Progress = lambd
     delta.commit(
         tables_dir / "quarantine", [], delta.Batch(plan.REREAD, delta.reached(table, plan.REREADS))
     )
-    return _count(delta.open_table(tables_dir / "quarantine"))
+    return _count(tables_dir / "quarantine")
 
 
 def _begin(log: Log, tables_dir: Store, sources: str, progress: Progress) -> None:
@@ -87,12 +86,12 @@ def _begin(log: Log, tables_dir: Store, sources: str, progress: Progress) -> Non
     raise ToolError(f"{place}: a run changes it all the time; repeat this when it has ended")
 
 
-def _read_of(log: Log, last: DeltaTable) -> list[str]:
+def _read_of(log: Log, last: delta.Table) -> list[str]:
     """The collectors whose segments the tables have read."""
     return [name for name in log.collectors() if plan.taken(last, name) >= 0]
 
 
-def _check_complete(log: Log, tables_dir: Store, last: DeltaTable) -> None:
+def _check_complete(log: Log, tables_dir: Store, last: delta.Table) -> None:
     """Raises ToolError."""
     names = {*_read_of(log, last), *_foreign(tables_dir, ["collector"])["collector"].to_pylist()}
     for name in sorted(names - {plan.REPLAY}):
@@ -106,7 +105,7 @@ def _check_complete(log: Log, tables_dir: Store, last: DeltaTable) -> None:
 
 
 def _staged(
-    log: Log, last: DeltaTable, mapping: Mapping, place: Store, first: int, progress: Progress
+    log: Log, last: delta.Table, mapping: Mapping, place: Store, first: int, progress: Progress
 ) -> tuple[list[dict], int]:
     """(files with the frames, of how many calls of replay)."""
     made, held, size, number = [], [], 0, first
@@ -127,7 +126,7 @@ def _written(place: Store, rows: list[dict]) -> dict:
     return delta.write(place, pa.Table.from_pylist(rows, schemas.QUARANTINE_TABLE))
 
 
-def _frames(log: Log, last: DeltaTable, mapping: Mapping, progress: Progress) -> Iterator[dict]:
+def _frames(log: Log, last: delta.Table, mapping: Mapping, progress: Progress) -> Iterator[dict]:
     for name in _read_of(log, last):
         found = [one for one in log.sealed(name) if one.number <= plan.taken(last, name)]
         for at, one in enumerate(found):
@@ -146,10 +145,10 @@ def _row(frame: segments.Frame, collector: str, number: int) -> dict[str, Any]:
     return said | dict(zip([*schemas.PLACE, "clock_unset"], origin, strict=True))
 
 
-def _without_foreign(table: DeltaTable, mapping: Mapping) -> tuple[list[dict], list[dict]]:
+def _without_foreign(table: delta.Table, mapping: Mapping) -> tuple[list[dict], list[dict]]:
     """(new files, files that they replace) of quarantine without frames of the mapping: the log has
     them."""
-    made, gone, place = [], [], delta.place_of(table)
+    made, gone, place = [], [], table.place
     for one in delta.files_of(table):
         rows = tables.read_files(place, [delta.name_of(one)], schemas.QUARANTINE_TABLE)
         topics, payloads = (rows[name].to_pylist() for name in ("topic", "payload"))
@@ -169,7 +168,7 @@ def _without_foreign(table: DeltaTable, mapping: Mapping) -> tuple[list[dict], l
 
 def _devices(tables_dir: Store) -> list[str]:
     """Of other people's messages, in silver and in the states."""
-    found = delta.dataset(delta.open_table(tables_dir / "streams"), None, tables.schema("streams"))
+    found = delta.dataset(tables_dir / "streams", None, tables.schema("streams"))
     rows = found.to_table(["device"], filter=pc.field("names").is_valid())
     more = _foreign(tables_dir, ["device"])
     return sorted({*rows["device"].to_pylist(), *more["device"].to_pylist()})
@@ -177,8 +176,7 @@ def _devices(tables_dir: Store) -> list[str]:
 
 def _foreign(tables_dir: Store, columns: list[str]) -> pa.Table:
     """Those rows of silver."""
-    table = delta.open_table(tables_dir / "readings")
-    data = delta.dataset(table, _IS_FOREIGN, tables.schema("readings"))
+    data = delta.dataset(tables_dir / "readings", _IS_FOREIGN, tables.schema("readings"))
     return data.to_table(columns, filter=pc.field("guarantee") != guarantee.OUTPOST)
 
 
@@ -188,16 +186,17 @@ def _delete(tables_dir: Store, devices: list[str]) -> None:
         return
     names = ", ".join(map(delta.text, devices))
     note = {changes.NOTE: {"again": devices}}
-    delta.rewrite(tables_dir / "streams", _states)
-    delta.rewrite(tables_dir / fingerprints.TABLE, lambda table: _prints(tables_dir, table))
+    opened = delta.Opened(tables_dir)
+    delta.rewrite(opened, "streams", _states)
+    delta.rewrite(opened, fingerprints.TABLE, lambda table: _prints(tables_dir, table))
     upkeep.deleted(tables_dir / "readings", _IS_FOREIGN, note)
     for name in (*tables.GOLD_TABLES, "totals"):
         upkeep.deleted(tables_dir / name, f"device IN ({names})", note)
 
 
-def _states(table: DeltaTable) -> tuple[list[dict], list[dict]]:
+def _states(table: delta.Table) -> tuple[list[dict], list[dict]]:
     """(new files, files that they replace) of `streams` without theirs."""
-    made, gone, place = [], [], delta.place_of(table)
+    made, gone, place = [], [], table.place
     for one in delta.files_of(table):
         rows = tables.read_files(place, [delta.name_of(one)], schemas.STREAM)
         is_foreign = foreign_marks.is_state(rows)
@@ -209,7 +208,7 @@ def _states(table: DeltaTable) -> tuple[list[dict], list[dict]]:
     return made, gone
 
 
-def _prints(tables_dir: Store, table: DeltaTable) -> tuple[list[dict], list[dict]]:
+def _prints(tables_dir: Store, table: delta.Table) -> tuple[list[dict], list[dict]]:
     """(new files, files that they replace) without the fingerprints of what silver has of them."""
     heads = _foreign(tables_dir, _HEADS).filter(pc.field("record") == 0)
     heads = heads.filter(pa.array(foreign_rows.identified(heads)))
@@ -217,8 +216,8 @@ def _prints(tables_dir: Store, table: DeltaTable) -> tuple[list[dict], list[dict
     return fingerprints.without(table, {n: prints[buckets == n] for n in np.unique(buckets)})
 
 
-def _count(table: DeltaTable) -> int:
-    rows = delta.dataset(table, None, schemas.QUARANTINE_TABLE).to_table(
+def _count(place: Store) -> int:
+    rows = delta.dataset(place, None, schemas.QUARANTINE_TABLE).to_table(
         ["reason"], filter=(pc.field("reason") == _REASON) & pc.field("replay").is_valid()
     )
     return rows.num_rows

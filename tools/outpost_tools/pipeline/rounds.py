@@ -33,7 +33,8 @@ _RENEW_EACH = 3  # failures in a row: starting a session takes a busy machine ha
 def run(args: argparse.Namespace) -> int:
     """0, or 1 when the engine failed permanently, segments were damaged or are not read, messages
     conflict, or times contradict arrivals. Raises ToolError when the input is unsuitable."""
-    job.check_places(Log.at(args.log), at(args.tables))
+    if args.engine == "spark" or at(args.log).is_local:  # before anything is started or made
+        job.check_places(Log.at(args.log), at(args.tables))
     log_file = _log_file(at(args.tables))
     # Python's side of Spark logs every lost connection, and its servers print them.
     logging.basicConfig(filename=log_file, level=logging.WARNING)
@@ -157,7 +158,7 @@ class _Rounds:
         self, args: argparse.Namespace, work: _OnSpark | _InPool, ending: Ending, say: Say
     ) -> None:
         self._args, self._work, self._ending, self._say = args, work, ending, say
-        self._log = Log.at(args.log)
+        self._log, self._opened = Log.at(args.log), delta.Opened(args.tables)
         self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
         self._sources = _text_of(args.sources)
         self.summary = ""  # after run()
@@ -165,7 +166,7 @@ class _Rounds:
 
     def run(self) -> int:
         """Returns the number of troubles: damaged pieces, conflicts, logs with unread segments."""
-        troubles = Troubles(self._log, self._args.tables)
+        troubles = Troubles(self._log, self._opened)
         if self._args.continuous:
             self._ending.on_signals()
         while True:
@@ -183,6 +184,7 @@ class _Rounds:
         except ToolError:
             raise
         except Exception as error:
+            self._opened.forget()
             self._wait_after(error)
             return False
         self._failures = self._late = 0
@@ -194,7 +196,7 @@ class _Rounds:
             job.run(
                 engine,
                 self._log,
-                args.tables,
+                self._opened,
                 window_s=args.window,
                 sources=self._sources,
                 is_all=not args.continuous,
@@ -229,16 +231,23 @@ class Troubles:
     """What went to quarantine since the start for other reasons than a message's form; and segments
     that are in the log and not read."""
 
-    def __init__(self, log: Log, tables_dir: delta.Place) -> None:
-        self._log, self._tables_dir = Log.at(log), tables_dir
+    def __init__(self, log: Log | delta.Place, opened: delta.Opened) -> None:
+        """opened: the tables as the rounds know them."""
+        self._log, self._opened = Log.at(log), opened
+        self._version = -1
+        self._counts = (0, 0, 0)
         self._unread: list[str] = []
         self._told: deque[str] = deque(maxlen=_TOLD_AGAIN)
         self._before = self._known = self._found()
 
     def _found(self) -> tuple[int, int, int]:
-        counts = (quarantine.damage, quarantine.conflicts, quarantine.by_arrival)
-        damaged, conflicts, by_arrival = (count(self._tables_dir) for count in counts)
-        return damaged, conflicts, by_arrival
+        table = self._opened.find("quarantine")
+        if table is not None and table.version() != self._version:
+            found = quarantine.reasons(self._opened)
+            refused = quarantine.by_arrival(found)
+            self._counts = quarantine.damage(found), found[quarantine.CONFLICT], refused
+            self._version = table.version()
+        return self._counts
 
     @property
     def count(self) -> int:
@@ -262,7 +271,7 @@ class Troubles:
             new - old for new, old in zip(found, self._known, strict=True)
         )
         self._known = found
-        unread = consumed.unread_lines(self._log, self._tables_dir)
+        unread = consumed.unread_lines(self._log, self._opened)
         yield from (line for line in unread if line not in self._unread)
         self._unread = unread
         if damaged > 0:

@@ -40,19 +40,17 @@ def collect(log: delta.Place, tables_dir: delta.Place) -> dict[str, Any]:
 
 
 def _on_their_way(tables_dir: delta.Place) -> int:
-    if not tables.exists(tables_dir, "quarantine"):
-        return 0
-    rows = tables.read_table(tables_dir, "quarantine", ["replay"])
-    return pc.count(rows["replay"]).as_py()
+    table = delta.Opened(tables_dir).find("quarantine")
+    return 0 if table is None else pc.count(quarantine.read(table)["replay"]).as_py()
 
 
 def _table(tables_dir: delta.Place, name: str) -> dict[str, Any]:
-    if not tables.exists(tables_dir, name):
+    table = delta.Opened(tables_dir).find(name)
+    if table is None:
         return {"version": 0, "rows": 0, "files": 0, "bytes": 0}
-    table = delta.open_table(tables.directory(tables_dir, name))
-    sizes = [one["size"] for one in delta.files_of(table)]
-    facts = {"version": table.version(), "rows": table.count()}
-    return facts | {"files": len(sizes), "bytes": sum(sizes)}
+    files = delta.files_of(table)
+    rows, size = (sum(one[what] for one in files) for what in ("rows", "size"))
+    return {"version": table.version(), "rows": rows, "files": len(files), "bytes": size}
 
 
 def text(state: dict[str, Any]) -> str:

@@ -11,13 +11,13 @@ Delta's statistics. Arrow and numpy only; writes nothing.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from outpost_tools.pipeline import delta, schemas, tables, windows
 from outpost_tools.store.base import Store
@@ -43,28 +43,20 @@ class Files(NamedTuple):
     devices: list[tuple[str | None, str | None]]
 
 
-def files_of(silver: DeltaTable) -> Files:
-    found = pa.table(silver.get_add_actions(flatten=True))
-    columns = ("min.time", "max.time", "min.device", "max.device", "null_count.time")
-    first, last, low, high, nulls = (_column(found, name) for name in columns)
-    has_time = pc.fill_null(pc.not_equal(nulls.cast(pa.int64()), found["num_records"]), True)
-    first, last = (times.filter(has_time).cast(pa.int64()) for times in (first, last))
-    names = [delta.name_of({"path": one.as_py()}) for one in found["path"].filter(has_time)]
-    devices = zip(*(ends.filter(has_time).to_pylist() for ends in (low, high)), strict=True)
+def files_of(silver: delta.Table) -> Files:
+    timed = [one for one in silver.files.values() if one.nulls("time") != one.rows]
+    ends = [one.times("time") for one in timed]
     return Files(
-        delta.place_of(silver),
-        names,
-        pc.fill_null(first, _EARLIEST).to_numpy(),
-        pc.fill_null(last, _LATEST).to_numpy(),
-        list(devices),
+        silver.place,
+        [delta.name_of({"path": one.path}) for one in timed],
+        _micros([first for first, _ in ends], _EARLIEST),
+        _micros([last for _, last in ends], _LATEST),
+        [one.ends("device") for one in timed],
     )
 
 
-def _column(found: pa.Table, name: str) -> pa.ChunkedArray:
-    """A column of statistics, which is missing if no file has any."""
-    if name in found.column_names:
-        return found[name]
-    return pa.chunked_array([pa.nulls(found.num_rows)])
+def _micros(times: list[datetime.datetime | None], unknown: int) -> np.ndarray:
+    return pc.fill_null(pa.array(times, _TIME).cast(pa.int64()), unknown).to_numpy()
 
 
 def read(

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
-from deltalake import DeltaTable
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import delta, gold_schemas, promises, schemas
@@ -52,11 +51,18 @@ _SETTINGS = {
 }
 
 
-def create(tables: delta.Place) -> None:
+def create(tables: delta.Place | delta.Opened) -> None:
     """Create the tables that do not exist yet. Raises ToolError on tables of an older version."""
-    check_version(tables)
-    for name in ALL:
-        delta.create(at(tables) / name, _SCHEMAS[name], _partition(name), **_SETTINGS)
+    opened = delta.Opened.at(tables)
+    found = dict(zip(ALL, opened.find_all(ALL), strict=True))
+    if None in found.values():
+        check_version(opened.tables_dir)
+    for name, table in found.items():
+        settings = {"schema": _SCHEMAS[name], **_SETTINGS}
+        if table is None:
+            place = opened.tables_dir / name
+            table = delta.create(place, partition_by=_partition(name), **settings)
+        opened.note(name, delta.widened(table, **settings))
 
 
 def check_version(tables: delta.Place) -> None:
@@ -69,9 +75,9 @@ def check_version(tables: delta.Place) -> None:
         )
 
 
-def deleted_before(silver: DeltaTable) -> int:
+def deleted_before(silver: delta.Table) -> int:
     """Microseconds: readings with earlier times were deleted, see upkeep.py. 0: none were."""
-    text = silver.metadata().configuration.get(_DELETED)
+    text = silver.configuration.get(_DELETED)
     if text is None:
         return 0
     day = datetime.date.fromisoformat(text)
@@ -82,7 +88,7 @@ def note_deleted_before(tables: delta.Place, day: datetime.date) -> None:
     """Deleted days stay deleted, whatever is deleted later."""
     silver = delta.open_table(directory(tables, "readings"))
     if deleted_before(silver) < (day - datetime.date(1970, 1, 1)) // datetime.timedelta.resolution:
-        delta.set_properties(silver, {_DELETED: day.isoformat()})
+        delta.set_properties(silver.place, {_DELETED: day.isoformat()})
 
 
 def directory(tables: delta.Place, name: str) -> Store:
@@ -103,7 +109,8 @@ def schema(name: str) -> pa.Schema:
 
 def version(tables: delta.Place, name: str) -> int:
     """The version of the table; 0: nothing was ever written to it."""
-    return delta.open_table(directory(tables, name)).version() if exists(tables, name) else 0
+    table = delta.Opened(tables).find(name)
+    return 0 if table is None else table.version()
 
 
 def exists(tables: delta.Place, name: str) -> bool:
@@ -150,19 +157,35 @@ def open_dataset(tables: delta.Place, name: str, where: str | None = None) -> pa
 
     Raises as read_table() does.
     """
-    check_version(tables)
     if not exists(tables, name):
+        check_version(tables)
         raise FileNotFoundError(
             f"{tables}: no table {name!r} yet; run `outpost pipeline run` first"
         )
-    table = delta.open_table(directory(tables, name))
-    return delta.dataset(table, where, _SCHEMAS[name])
+    return delta.dataset(directory(tables, name), where, _SCHEMAS[name])
 
 
 def read_files(place: Store, names: Iterable[str], schema: pa.Schema) -> pa.Table:
     """Files of a table. Columns that an older one lacks read as null."""
     found = list(names)
-    return dataset(place, found, schema).to_table() if found else schema.empty_table()
+    return whole(place, found, schema).to_table() if found else schema.empty_table()
+
+
+def read_near(place: Store, files: list[dict], schema: pa.Schema, where: pc.Expression) -> pa.Table:
+    """As read_files(), of rows of delta.FILES. Reads the groups of rows that can hold what is
+    wanted."""
+    if not files:
+        return schema.empty_table()
+    return dataset(place, [*map(delta.name_of, files)], schema).to_table(filter=where)
+
+
+def whole(place: Store, names: list[str], schema: pa.Schema) -> pa.dataset.Dataset:
+    """As dataset(). From a bucket, each file is read at once, with one request."""
+    if place.is_local:
+        return dataset(place, names, schema)
+    form = pyarrow.dataset.ParquetFileFormat()
+    found = [form.make_fragment(pa.BufferReader(data)) for data in place.get_all(names)]
+    return pyarrow.dataset.FileSystemDataset(found, schema, form)
 
 
 def dataset(place: Store, names: list[str], schema: pa.Schema) -> pa.dataset.Dataset:

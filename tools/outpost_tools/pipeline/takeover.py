@@ -24,17 +24,19 @@ _CHECKPOINT, _FIRST, _DELETED = "_checkpoint", "_first_segments.json", "deleted-
 _SEGMENT = re.compile(r"segment-([0-9]{12,})\.seg")
 
 
-def take_over(tables_dir: Store) -> None:
+def take_over(opened: delta.Opened) -> None:
     """Does nothing with tables that need it no more. Raises ToolError where a batch was interrupted
     under the old version, which must finish it."""
-    if not (tables_dir / _CHECKPOINT).exists("metadata"):
-        _recreate_prints(tables_dir)
+    checkpoint = opened.tables_dir / _CHECKPOINT
+    if not checkpoint.exists("metadata"):
+        _recreate_prints(opened)
         return
     try:
-        _take_over(tables_dir)
+        _take_over(opened.tables_dir)
     except FileNotFoundError:
-        if (tables_dir / _CHECKPOINT).exists("metadata"):  # else another driver has done it
+        if checkpoint.exists("metadata"):  # else another driver has done it
             raise
+    opened.again()
 
 
 def _take_over(tables_dir: Store) -> None:
@@ -43,7 +45,7 @@ def _take_over(tables_dir: Store) -> None:
         _take_back_replays(tables_dir, taken.pop(schemas.REPLAY, -1))
         _note_offsets(tables_dir, taken)
         _note_deleted(tables_dir)
-        _recreate_prints(tables_dir)
+        _recreate_prints(delta.Opened(tables_dir))
     _remove(tables_dir)
 
 
@@ -94,14 +96,12 @@ def _note_deleted(tables_dir: Store) -> None:
         tables.note_deleted_before(tables_dir, day)
 
 
-def _recreate_prints(tables_dir: Store) -> None:
+def _recreate_prints(opened: delta.Opened) -> None:
     """Where the table of fingerprints has never been written, and the others have."""
-    opened = delta.Opened(tables_dir)
     table, mark = opened["fingerprints"], plan.mark(opened["streams"])
     if mark >= 0 and plan.mark(table) < 0:
-        _commit_once(
-            tables_dir / "fingerprints", [plan.marked(mark)], fingerprints.of_tables(opened)
-        )
+        _commit_once(table.place, [plan.marked(mark)], fingerprints.of_tables(opened))
+        opened.newest("fingerprints")
 
 
 def _take_back_replays(tables_dir: Store, consumed: int) -> None:

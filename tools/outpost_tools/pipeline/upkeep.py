@@ -10,11 +10,11 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.pipeline import changes, delta, plan, tables
+from outpost_tools.pipeline import changes, delta, delta_log, plan, tables
 from outpost_tools.store.at import at
 from outpost_tools.store.base import Store
 
@@ -41,12 +41,12 @@ def compact(tables_dir: delta.Place, *, kept_h: int = KEPT_H) -> dict[str, tuple
         before = len(delta.files_of(delta.open_table(place)))
         if name not in _BY_ROUNDS:
             _compacted(place)
-        table = delta.open_table(place)
         hours = min(kept_h, 1) if name in _SOON else kept_h
         if not (is_open and name in tables.SILVER_TABLES):
             # `full`: also files that tasks wrote for a killed batch. Newer files belong to a run.
-            table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
-        result[name] = (before, len(delta.files_of(table)))
+            how = {"dry_run": False, "enforce_retention_duration": False, "full": True}
+            delta_log.of_library(place).vacuum(hours, **how)
+        result[name] = (before, len(delta.files_of(delta.open_table(place))))
     return result
 
 
@@ -55,7 +55,7 @@ def _compacted(place: Store) -> None:
         try:
             size = _FILE_BYTES.get(place.name, _MOST_FILE_BYTES)
             with place.settled(always=delta.NEWEST_CHECKPOINT):
-                delta.open_table(place).optimize.compact(target_size=size)
+                delta_log.of_library(place).optimize.compact(target_size=size)
             return
         except CommitFailedError as error:
             if not left:
@@ -115,7 +115,7 @@ def delete_before(tables_dir: delta.Place, day: datetime.date) -> dict[str, int]
 
 
 def deleted(place: Store, where: str, note: dict[str, Any] | None = None) -> int:
-    table: DeltaTable = delta.open_table(place)
+    table = delta_log.of_library(place)
     with place.settled(always=delta.NEWEST_CHECKPOINT):
         found = table.delete(where, commit_properties=CommitProperties(custom_metadata=note))
     return found["num_deleted_rows"] or 0

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 
 from outpost_tools.pipeline import delta, gold_schemas, left, packed, stored, tables, windows
 from outpost_tools.store.base import Store
@@ -39,6 +40,15 @@ class _File(NamedTuple):
         goes = self.is_lost.copy()
         goes[self.is_hit] = ~windows.is_of(self.hit, later)
         return self.rows.filter(pa.array(~goes)) if goes.any() else None
+
+
+def files_of(table: delta.Table) -> list[dict]:
+    """As delta.files_of(), with the starts of the first and the last window."""
+    found = []
+    for one in table.files.values():
+        first, last = one.times("start")
+        found.append(delta.row(table, one) | {"first": first, "last": last})
+    return found
 
 
 @dataclass(frozen=True)
@@ -93,23 +103,30 @@ class Reader:
         of_bucket, found = dict(packed.split(keys, packed.BUCKETS)), []
         for one in files:
             mine = of_bucket.get(int(one["partition"]), left.KEYS.empty_table())
-            if not self._may_hold(one, mine):
+            if not self._is_near(one, mine):
                 continue
-            name = delta.name_of(one)
-            rows = tables.read_files(self.tables_dir / "windows", [name], gold_schemas.WINDOWS)
+            names = [delta.name_of(one)]
+            data = tables.whole(self.tables_dir / "windows", names, gold_schemas.WINDOWS)
+            if not self._holds(data, mine):
+                continue
+            rows = data.to_table()
             is_lost = pc.is_in(rows["device"], value_set=again).to_numpy()
             is_hit = windows.is_of(rows, mine) & ~is_lost
             if (is_hit | is_lost).any():
                 found.append(_File(one, rows, is_hit, is_lost))
         return found
 
-    def _may_hold(self, file: dict, keys: pa.Table) -> bool:
-        """Whether the file can hold windows with these keys; reads only its keys to find out."""
+    def _is_near(self, file: dict, keys: pa.Table) -> bool:
+        """By the ends of its windows."""
         if self.again:
             return True
         ends = pc.min_max(keys["start"]).as_py()
-        if not keys.num_rows or file["last"] < ends["min"] or file["first"] > ends["max"]:
-            return False
+        return keys.num_rows > 0 and file["last"] >= ends["min"] and file["first"] <= ends["max"]
+
+    def _holds(self, data: pa.dataset.Dataset, keys: pa.Table) -> bool:
+        """Whether a file holds windows with these keys; needs only its keys."""
+        if self.again:
+            return True
+        ends = pc.min_max(keys["start"]).as_py()
         near = (pc.field("start") >= ends["min"]) & (pc.field("start") <= ends["max"])
-        data = tables.dataset(self.tables_dir / "windows", [delta.name_of(file)], left.KEYS)
-        return bool(windows.is_of(data.to_table(filter=near), keys).any())
+        return bool(windows.is_of(data.to_table(left.KEYS.names, filter=near), keys).any())

@@ -70,6 +70,10 @@ class Store(ABC):
     def get(self, name: str) -> bytes:
         """Raises FileNotFoundError."""
 
+    def get_all(self, names: Iterable[str]) -> list[bytes]:
+        """Raises FileNotFoundError."""
+        return [self.get(name) for name in names]
+
     @abstractmethod
     def size(self, name: str) -> int:
         """In bytes. Raises FileNotFoundError."""

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,6 +30,7 @@ _OF_DELTA = _CLIENT | {"max_retries": "3", "retry_timeout": "30s"}
 _TRIES = 3  # of a creation that loses to a file which is gone when it is read
 _GONE = (FileNotFoundError, exceptions.NotFoundError)
 _AT_ONCE = 1000  # names that one request may delete
+_GETS_AT_ONCE = 8
 
 
 @functools.cache
@@ -102,6 +104,10 @@ class ObjectStore(Store):
     def get(self, name: str) -> bytes:
         with self._reached(name) as client:
             return client.get(self._key(name)).bytes().to_bytes()
+
+    def get_all(self, names: Iterable[str]) -> list[bytes]:
+        with ThreadPoolExecutor(_GETS_AT_ONCE) as threads:
+            return list(threads.map(self.get, names))
 
     def size(self, name: str) -> int:
         with self._reached(name) as client:
