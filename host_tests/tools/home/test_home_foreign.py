@@ -68,8 +68,9 @@ def test_outpost_run_passes_the_file_on(tmp_path):
             seen.url, seen.port = f"http://127.0.0.1:{page_port}", page_port
             wait_until(lambda: "ready" in output.read_text())
             with home.publishing():
-                seen.wait_for('data-name="washer"')
-                seen.wait_for("<b>11.", "/board/other:cellar")
+                for name in ("washer", "cellar", "attic"):
+                    seen.wait_for(f'data-name="{name}"')
+                seen.wait_for("temperature as a table", "/board/other:cellar")
             assert "last known" in seen.text("/board/other:attic")
         finally:
             children.stop(process)

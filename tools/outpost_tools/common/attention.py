@@ -168,7 +168,7 @@ KINDS = {
         ),
         Kind(
             "quiet",
-            "○",
+            "◇",
             "other devices silent",
             "Nothing has come for three times the longest pause of the last week. Check its power "
             "and its network, and whether its bridge runs. Is it no longer in use? <code>outpost "
@@ -195,7 +195,7 @@ KINDS = {
             "command do not count.",
         ),
         Kind("waiting", "…", "not heard since the page started", needs_attention=False),
-        Kind("known", "…", "only last known values", needs_attention=False),
+        Kind("known", "◦", "only last known values", needs_attention=False),
         Kind("noclock", "?", "readings without a time", needs_attention=False),
         Kind("mended", "≈", "flipped bits mended", needs_attention=False),
         Kind("fine", "✓", "fine", needs_attention=False),

@@ -21,8 +21,10 @@ class Pauses:
         self._hours: set[int] = set()  # in which something came
         self._times: list[int] = []
         self._known_ms: tuple[int, int] | None = None  # the first and the last time
+        self._longest_s: float | None = 0.0  # None: to be found again
 
     def add(self, time_ms: int) -> None:
+        self._longest_s = None
         first, last = self._known_ms or (time_ms, time_ms)
         self._known_ms = min(first, time_ms), max(last, time_ms)
         hour = time_ms // _HOUR_MS
@@ -37,6 +39,11 @@ class Pauses:
     @property
     def longest_s(self) -> float:
         """0: not known."""
+        if self._longest_s is None:
+            self._longest_s = self._find()
+        return self._longest_s
+
+    def _find(self) -> float:
         hours, times = sorted(self._hours), self._times
         # between two hours are at least the whole ones
         whole = [(b - a - 1) * 3600.0 for a, b in pairwise(hours)]

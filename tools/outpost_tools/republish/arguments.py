@@ -71,11 +71,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="PORT",
         help="serve the newest values to Prometheus on 127.0.0.1",
     )
-    add_sources(
-        parser,
-        "also publish the values of other people's devices, as this file says; those of sources "
-        "with home_assistant = true are not announced to Home Assistant, which has them",
-    )
+    _add_sources(parser)
     add_http_names(parser)
     parser.add_argument("--id", default="republisher", help="MQTT client identifier")
     parser.add_argument(
@@ -84,6 +80,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="remove a board's retained messages, so that consumers drop it, and end",
     )
     add_login(parser.add_argument_group("security"))
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    add_sources(
+        parser,
+        "also publish the values of other people's devices, as this file says; those of sources "
+        "with home_assistant = true are not announced to Home Assistant, which has them",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
