@@ -187,7 +187,7 @@ kills-store: setup  ## collectors on a bucket killed KILLS=n times (50), PUTs un
 		host_tests/tools/collect/test_collect_store_kills.py
 
 kills-foreign: setup  ## other people's devices beside boards, all killed KILLS=n times (50): exact?
-	@OUTPOST_FOREIGN_KILLS=$(or $(KILLS),50) OUTPOST_FOREIGN_BOARDS=$(or $(MESSAGES),20000) \
+	@OUTPOST_FOREIGN_KILLS=$(or $(KILLS),50) OUTPOST_FOREIGN_BOARDS=$(or $(MESSAGES),10000) \
 		$(BIN)/python -m pytest -m "" -s -q -n 0 host_tests/system/test_foreign_fleet.py
 
 kills-readers: setup  ## five engines read in a loop, driver killed KILLS=n times (10): rows right?

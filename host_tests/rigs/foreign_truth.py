@@ -19,7 +19,7 @@ from foreign_fleet import Key, Senders
 from outpost_tools.log import segments
 from outpost_tools.pipeline import tables
 
-FORGOTTEN_S = 2.0  # before a kill: mosquitto saves after each change, on a busy machine
+FORGOTTEN_S = 2.0  # before a kill: mosquitto saves twice a second, on a busy machine later
 OUTPOST = "exactly once, gaps named"
 COLUMNS = ("device", "stream", "name", "unit", "value", "time", "guarantee", "received")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -40,22 +40,24 @@ except ImportError as problem:
     pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 KILLS = int(os.environ.get("OUTPOST_FOREIGN_KILLS", "8"))
-MESSAGES = int(os.environ.get("OUTPOST_FOREIGN_BOARDS", "4000"))
+MESSAGES = int(os.environ.get("OUTPOST_FOREIGN_BOARDS", "2000"))
 SEED = int(os.environ.get("OUTPOST_FOREIGN_SEED", "1"))
 BOARDS = 20
 PAUSE_S = 1.5
+ROUND_S = 5.0  # for a round to begin
 VICTIMS = ("broker", "collector", "collector", "both", "driver")
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600 + 60 * KILLS)]
 
 
 class SavingBroker(Broker):
-    """mosquitto that saves after each change: a SIGKILL loses the last moments alone."""
+    """mosquitto that saves after each 50 changes, twice a second: a SIGKILL loses what came since.
+    After each single one, it would do nothing else as soon as it has a queue."""
 
     def _command(self) -> list[str]:
         command = super()._command()
         path = self.directory / "mosquitto.conf"
         text = path.read_text()
-        for key, value in (("on_changes false", "on_changes true"), ("interval 30", "interval 1")):
+        for key, value in (("on_changes false", "on_changes true"), ("interval 30", "interval 50")):
             assert text.count(f"\nautosave_{key}\n") == 1
             text = text.replace(f"autosave_{key}", f"autosave_{value}")
         path.write_text(text)
@@ -127,9 +129,15 @@ class Site:
         return at(self.folder / "log")
 
     def _kill_driver(self) -> None:
-        if self.chance.random() < 0.8:
+        """While it starts, at any moment, or between the commits of a round."""
+        moment = self.chance.choice(("starts", "any", "a round is open", "a round is open"))
+        if moment != "starts":
             wait_until(self.driver.is_at_work, LIMIT_S)
             time.sleep(self.chance.uniform(0, 1))
+        until = time.monotonic() + ROUND_S
+        while moment == "a round is open" and time.monotonic() < until:
+            if open_round(at(self.tables)):
+                break
         self.driver.kill()
         self.tally["a round was open"] += open_round(at(self.tables)) != ""
         self.start_driver()
