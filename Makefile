@@ -10,12 +10,13 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # The tests start Python often: it keeps its cache of modules, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
-	bench-live bench-pipeline bench-report bench-rounds bench-series bench-silver bench-sources \
-	bench-start bench-store bench-year brokers build clean cluster-test commands demo demo-seeds \
-	format fuzz help home-assistant kills kills-readers kills-run kills-store kills-tables kit-cuts \
-	lint live-pictures lock lock-packages mixed mutants power-loss program-heap prove refusals rp2 \
-	setup size size-diff soak soak-collector test test-cpython test-long test-micropython types \
+.PHONY: \ bad-days bench bench-collector bench-diff bench-export bench-growth \
+	bench-level5 bench-live bench-pipeline bench-report bench-rounds bench-series \
+	bench-silver bench-sources bench-start bench-store bench-year brokers build clean \
+	cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
+	kills-foreign kills-readers kills-run kills-store kills-tables kit-cuts lint \
+	live-pictures lock lock-packages mixed mutants power-loss program-heap prove refusals \
+	rp2 setup size soak soak-collector test test-cpython test-long test-micropython types \
 	update-cuts venv virtual-days
 
 help:  ## this list
@@ -188,6 +189,10 @@ kills: setup  ## collector, group and broker killed at KILLS=n random moments ea
 kills-store: setup  ## collectors on a bucket killed KILLS=n times (50), PUTs under way: exact?
 	@OUTPOST_STORE_KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -m "" -s -q -n 0 \
 		host_tests/tools/collect/test_collect_store_kills.py
+
+kills-foreign: setup  ## other people's devices beside boards, all killed KILLS=n times (50): exact?
+	@OUTPOST_FOREIGN_KILLS=$(or $(KILLS),50) OUTPOST_FOREIGN_BOARDS=$(or $(MESSAGES),10000) \
+		$(BIN)/python -m pytest -m "" -s -q -n 0 host_tests/system/test_foreign_fleet.py
 
 kills-readers: setup  ## five engines read in a loop, driver killed KILLS=n times (10): rows right?
 	@OUTPOST_READER_KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -m "" -s -q -n 0 \

@@ -23,6 +23,7 @@ _READINGS = (
     ("uptime", "s", 0),
     ("battery_voltage", "V", 3),
 )
+START_S = 1_763_694_000  # 2025-11-21T03:00:00Z
 WINDOW = 2000
 _SEND_BYTES = 64 * 1024
 
@@ -32,14 +33,15 @@ def stream_of(device: str) -> str:
 
 
 def payload(
-    device: str, seq: int, rng: random.Random, *, held: int = 0, stream: str | None = None
-) -> bytes:
+    device: str, seq: int, rng: random.Random, *, held: int = 0, stream: str | None = None,
+    start_s: int = START_S,
+) -> bytes:  # fmt: skip
     """Returns what `station.telemetry.Pack` writes, 120 to about 350 bytes; test_collect_load.py
     checks it with message.decode().
     """
     head = f'{{"bn":"{device}/","ver":1,"sid":"{stream or stream_of(device)}"'
     head += f',"seq":{seq},"held":{held},"boot":{1 + seq // 5000}'
-    head += f',"bt":{1763694000 + seq}.{rng.randrange(1000):03d}'
+    head += f',"bt":{start_s + seq}.{rng.randrange(1000):03d}'
     records = []
     for name, unit, decimals in rng.sample(_READINGS, rng.randint(1, 5)):
         text = f'"n":"{name}"' + (f',"u":"{unit}"' if unit else "")

@@ -12,7 +12,8 @@ import pytest
 import engines
 import patient_job
 from outpost_tools.pipeline import tables, upkeep
-from pipeline_features import T0, message, put, recomputed_windows, windows_of
+from pipeline_features import T0, message, put
+from plain_windows import recomputed_windows, windows_of
 
 KEY = ["device", "stream", "seq", "record", "value"]
 COLUMNS = {

@@ -10,7 +10,8 @@ import series_writer
 from ground_truth import START_MS
 from outpost_tools.log import segments
 from outpost_tools.pipeline import fingerprints, quarantine, tables, upkeep
-from pipeline_features import T0, message, recomputed_windows, windows_of
+from pipeline_features import T0, message
+from plain_windows import recomputed_windows, windows_of
 
 DEVICE, TOPIC = "board-5", b"outpost/board-5/data"
 

@@ -11,6 +11,7 @@ from ground_truth import START_MS
 from outpost_tools.common.errors import ToolError
 from outpost_tools.log import segments
 from outpost_tools.pipeline import consumed, delta, health, quarantine, status, tables, upkeep
+from plain_windows import recomputed_windows, windows_of
 
 DAY_MS = 86_400_000
 
@@ -51,35 +52,6 @@ def put(
 def times(tables_dir, **arguments) -> dict[int, float | None]:
     rows = tables.read_table(tables_dir, "readings", ["seq", "time"], **arguments).to_pylist()
     return {row["seq"]: row["time"] and row["time"].timestamp() for row in rows}
-
-
-def windows_of(tables_dir) -> list[dict]:
-    rows = tables.read_table(tables_dir, "windows").to_pylist()
-    return sorted(rows, key=lambda row: (row["device"], row["name"], row["start"]))
-
-
-def recomputed_windows(tables_dir) -> list[dict]:
-    """From what silver holds, plainly."""
-    groups = {}
-    for row in tables.read_table(tables_dir, "readings").to_pylist():
-        if row["time"] is not None:
-            start = row["time"].replace(microsecond=0, second=row["time"].second // 10 * 10)
-            groups.setdefault((row["device"], row["name"], row["unit"], start), []).append(row)
-    result = []
-    for (device, name, unit, start), rows in groups.items():
-        values = [row["value"] for row in rows]
-        last = max(rows, key=lambda row: (row["time"], row["stream"], row["seq"], row["record"]))
-        facts = {
-            "count": len(values),
-            "min": min(values),
-            "max": max(values),
-            "sum": sum(values),
-            "mean": sum(values) / len(values),
-            "last": last["value"],
-            "last_time": last["time"],
-        }
-        result.append({"device": device, "name": name, "unit": unit, "start": start, **facts})
-    return sorted(result, key=lambda row: (row["device"], row["name"], row["start"]))
 
 
 T0 = START_MS / 1000

@@ -15,7 +15,8 @@ import hostile_messages
 import patient_job
 from ground_truth import SEED
 from outpost_tools.pipeline import delta, quarantine, tables
-from pipeline_features import T0, message, put, recomputed_windows, times, windows_of
+from pipeline_features import T0, message, put, times
+from plain_windows import recomputed_windows, windows_of
 
 
 def reasons(tables_dir) -> list[str]:

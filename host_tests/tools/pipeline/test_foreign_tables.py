@@ -39,7 +39,8 @@ try:
     from outpost_tools.sources import decode, file, guarantee, ready_files
     from outpost_tools.sources.result import Message, State
     from outpost_tools.store.at import at
-    from pipeline_features import DAY_MS, message, put, recomputed_windows, windows_of
+    from pipeline_features import DAY_MS, message, put
+    from plain_windows import recomputed_windows, windows_of
     from serial_engine import Serial
     from test_plan import contents, without_gold
 except ImportError as problem:

@@ -31,7 +31,8 @@ try:
         tables,
         upkeep,
     )
-    from pipeline_features import DAY_MS, T0, message, put, recomputed_windows, windows_of
+    from pipeline_features import DAY_MS, T0, message, put
+    from plain_windows import recomputed_windows, windows_of
     from serial_engine import Serial
 except ImportError as problem:
     if os.environ.get("CI") == "true":

@@ -10,12 +10,8 @@ of a round in turn: test_plan.py. Spark's driver: test_pipeline_kill.py.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,14 +20,14 @@ import psutil
 import pytest
 
 from ground_truth import SEED, START_MS, Board, Log, silver
-from outpost_tools.common import children
 
 try:
     from gold_truth import assert_gold_is_a_plain_recomputation
     from object_store import ObjectServer
-    from outpost_tools.pipeline import delta, job, plan, quarantine, tables, upkeep
+    from outpost_tools.pipeline import job, quarantine, tables, upkeep
     from outpost_tools.store.at import at
     from outpost_tools.store.base import Store
+    from pipeline_driver import LIMIT_S, Driver, open_round, rounds
     from pipeline_features import message
     from serial_engine import Serial
     from test_plan import contents
@@ -45,7 +41,6 @@ DRIVERS = int(os.environ.get("OUTPOST_TABLES_DRIVERS", "2"))
 IS_BUCKET = os.environ.get("OUTPOST_TABLES_STORE") == "s3"
 LONGEST_S = 3.0  # a driver's life after its pool is up and somebody has done a round since
 STARTING = 0.01  # of the looks at a driver that starts: it is killed then
-LIMIT_S = 300  # of a step, on a busy machine
 pytestmark = pytest.mark.timeout(600 + 60 * KILLS)
 
 
@@ -93,77 +88,6 @@ class Traffic:
             self._put.add(path)
 
 
-class Driver:
-    """`outpost pipeline run --continuous` as a process, which lives until it is killed."""
-
-    def __init__(self, log: Store, place: Store, said: Path, lives_s: float) -> None:
-        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--log", str(log)]
-        line += ["--tables", str(place), "--continuous", "--interval", "0.2", "--engine", "local"]
-        self._said = said
-        with said.open("ab") as out:
-            self._process = subprocess.Popen(
-                line, stdout=out, stderr=out, env=children.tools_environment()
-            )
-        self._place, self._before = place, rounds(place)
-        self._lives_s, self._dies_at = lives_s, float("inf")
-        self._ends_by_itself = time.monotonic() + LIMIT_S
-
-    @property
-    def has_pool(self) -> bool:
-        """The pool's server, its tracker and at least one process."""
-        return len(psutil.Process(self._process.pid).children(recursive=True)) > 2
-
-    def is_due(self, *, starts: bool) -> bool:
-        """starts: also while it starts."""
-        self.check()
-        now = time.monotonic()
-        if self._dies_at == float("inf") and (starts or self._is_at_work()):
-            self._dies_at = now + self._lives_s
-        assert now < self._ends_by_itself, "a driver does not start"
-        return now > self._dies_at
-
-    def _is_at_work(self) -> bool:
-        return self.has_pool and rounds(self._place) > self._before
-
-    def check(self) -> None:
-        """It must not end by itself."""
-        status = self._process.poll()
-        assert status is None, (status, self._said.read_text(errors="replace")[-3000:])
-
-    def kill(self) -> list[psutil.Process]:
-        """Its pool's processes, which must end by themselves."""
-        self.check()
-        with contextlib.suppress(psutil.NoSuchProcess):
-            pool = psutil.Process(self._process.pid).children(recursive=True)
-            self._process.kill()
-            self._process.wait()
-            return pool
-        return []
-
-    def stop(self) -> None:
-        while not self.has_pool:
-            self.check()
-            time.sleep(0.1)
-        self._process.send_signal(signal.SIGTERM)
-        assert self._process.wait(LIMIT_S) in (0, 1), self._said.read_text(errors="replace")[-3000:]
-
-
-def rounds(place: Store) -> int:
-    is_there = tables.exists(place, "streams")
-    return plan.number(delta.open_table(place / "streams")) if is_there else 0
-
-
-def open_round(place: Store) -> str:
-    """Which tables have the round that is open; "": none is."""
-    if not tables.exists(place, "streams"):
-        return ""
-    opened = delta.Opened(place)
-    marks = [plan.mark(opened[name]) for name in tables.SILVER_TABLES]
-    have = [name for name, mark in zip(tables.SILVER_TABLES, marks, strict=True)
-            if mark != marks[-1]]  # fmt: skip
-    return " ".join(have)
-
-
 @pytest.fixture
 def places(tmp_path, monkeypatch):
     """(log, tables)"""
@@ -201,8 +125,7 @@ def kill_all(traffic: Traffic, log: Store, place: Store, said: Path) -> tuple[Co
             driver.stop()
     finally:
         for driver in drivers:
-            driver._process.kill()
-            driver._process.wait()
+            driver.close()
     return tally, pools
 
 

@@ -25,12 +25,14 @@ class Boards:
     """`count` devices, `messages` in all, a share of them twice. `allowed`: that many may be
     published by now.
 
-    `sent[device]`: the payloads, by number.
+    `sent[device]`: the payloads, by number; their times begin at `start_s`.
     """
 
-    def __init__(self, port: int, *, count: int, messages: int, seed: int = 1) -> None:
+    def __init__(
+        self, port: int, *, count: int, messages: int, seed: int = 1, start_s: int = load.START_S
+    ) -> None:
         self.allowed = 0
-        self._port, self._messages = port, messages
+        self._port, self._messages, self._start_s = port, messages, start_s
         self._rng = random.Random(seed)
         self.devices = [f"device-{n:05d}" for n in range(count)]
         self.sent: dict[str, list[bytes]] = {device: [] for device in self.devices}
@@ -137,7 +139,8 @@ class Boards:
         sent = self.sent[device]
         if seq == len(sent):
             held = min(self._words[device] + 1, seq)
-            sent.append(load.payload(device, seq, self._rng, held=held))
+            said = {"held": held, "start_s": self._start_s}
+            sent.append(load.payload(device, seq, self._rng, **said))
             self._progress_at[device] = (
                 self._progress_at[device] if held < seq else time.monotonic()
             )
