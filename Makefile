@@ -10,14 +10,14 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # The tests start Python often: it keeps its cache of modules, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: \ bad-days bench bench-collector bench-diff bench-export bench-growth \
-	bench-level5 bench-live bench-pipeline bench-report bench-rounds bench-series \
-	bench-silver bench-sources bench-start bench-store bench-year brokers build clean \
-	cluster-test commands demo demo-seeds format fuzz help home-assistant kills \
-	kills-foreign kills-readers kills-run kills-store kills-tables kit-cuts lint \
-	live-pictures lock lock-packages mixed mutants power-loss program-heap prove refusals \
-	rp2 setup size soak soak-collector test test-cpython test-long test-micropython types \
-	update-cuts venv virtual-days
+.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
+	bench-live bench-pipeline bench-report bench-rounds bench-series bench-silver \
+	bench-sources bench-start bench-store bench-year brokers build clean cluster-test commands \
+	demo demo-seeds format fuzz help home-assistant kills kills-foreign kills-readers \
+	kills-run kills-store kills-tables kit-cuts lint live-pictures lock lock-packages mixed \
+	mutants power-loss program-heap prove refusals rp2 setup size size-diff soak \
+	soak-collector test test-cpython test-long test-micropython types update-cuts venv \
+	virtual-days
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \

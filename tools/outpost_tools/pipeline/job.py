@@ -62,8 +62,8 @@ def run(
 ) -> int:
     """Process all segments that are sealed now; returns the number of rounds. `versions`: message
     versions that count as understood; messages of others go to quarantine. sources: the text of a
-    mapping for other people's messages; None: as in the last round. is_all: also do what is
-    left for later. Raises ToolError, OSError, and what the engine raises: retries.py decides
+    mapping for other people's messages; None: as in the last round. is_all: also do what is left
+    for later. Raises ToolError, OSError, and what the engine raises: retries.py decides
     whether that is transient."""
     opened, segments = delta.Opened.at(tables_dir), Log.at(log)
     listing = _begun(segments, opened)
@@ -71,8 +71,7 @@ def run(
     done = overtaken = 0  # the latter: in a row
     while overtaken < _OVERTAKEN_MOST:
         try:
-            mapping = mappings.current(opened) if given is None else given
-            this = plan.next_round(opened, listing, batch_bytes, mapping)
+            this = plan.next_round(opened, listing, batch_bytes, mappings.chosen(opened, given))
             if this is None:
                 break
             files = take(engine, opened, segments, this, versions)

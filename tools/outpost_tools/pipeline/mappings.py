@@ -34,6 +34,11 @@ def current(opened: delta.Opened) -> int:
     return delta.reached(opened["quarantine"], plan.MAPPING)
 
 
+def chosen(opened: delta.Opened, given: int | None) -> int:
+    """The number of the mapping for the next round."""
+    return current(opened) if given is None else given
+
+
 def text(tables_dir: Store, number: int) -> str:
     """ "" for -1. Raises ToolError."""
     if number < 0:
