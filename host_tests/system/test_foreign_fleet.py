@@ -39,7 +39,7 @@ except ImportError as problem:
         raise
     pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
-KILLS = int(os.environ.get("OUTPOST_FOREIGN_KILLS", "8"))
+KILLS = int(os.environ.get("OUTPOST_FOREIGN_KILLS", "5"))
 MESSAGES = int(os.environ.get("OUTPOST_FOREIGN_BOARDS", "2000"))
 SEED = int(os.environ.get("OUTPOST_FOREIGN_SEED", "1"))
 BOARDS = 20
