@@ -106,8 +106,8 @@ class Site:
         if victim in ("collector", "both"):
             self.collector.kill()
         if victim in ("broker", "both"):
-            self.kills.append(time.time())
             self.broker.kill()
+            self.kills.append(time.time())
             time.sleep(self.chance.uniform(0, 0.5))
             self.broker.start()
         if victim in ("collector", "both"):
