@@ -39,7 +39,7 @@ except ImportError as problem:
         raise
     pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
-KILLS = int(os.environ.get("OUTPOST_FOREIGN_KILLS", "8"))
+KILLS = int(os.environ.get("OUTPOST_FOREIGN_KILLS", "5"))
 MESSAGES = int(os.environ.get("OUTPOST_FOREIGN_BOARDS", "2000"))
 SEED = int(os.environ.get("OUTPOST_FOREIGN_SEED", "1"))
 BOARDS = 20
@@ -106,8 +106,8 @@ class Site:
         if victim in ("collector", "both"):
             self.collector.kill()
         if victim in ("broker", "both"):
-            self.kills.append(time.time())
             self.broker.kill()
+            self.kills.append(time.time())
             time.sleep(self.chance.uniform(0, 0.5))
             self.broker.start()
         if victim in ("collector", "both"):

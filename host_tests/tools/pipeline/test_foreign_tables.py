@@ -374,6 +374,49 @@ def test_what_a_wrong_mapping_refused_is_replayed_once(frames, tmp_path):
     assert found == expected
 
 
+def test_a_mended_mapping_frees_what_it_can_read_before_any_round_by_it(frames, tmp_path):
+    """Nothing new has come. A run by the old mapping puts it back."""
+    many(frames, 3)
+    run(frames.log, tmp_path / "tables", WRONG)
+    refused = quarantine.reasons(tmp_path / "tables")
+    none = "meter: none of the values is in it"
+    for mapping in (WRONG, MAPPING):
+        assert quarantine.replay(tmp_path / "tables", none) == (0, refused[none])
+        found = quarantine.replay(tmp_path / "tables", none, sources=MAPPING)
+        assert found == (refused[none], 0)
+        assert run(frames.log, tmp_path / "tables", mapping) == 1
+        left = quarantine.reasons(tmp_path / "tables")
+        assert left[none] == (refused[none] if mapping == WRONG else 0)
+    found, expected = map(without_places, (readings(tmp_path / "tables"), frames.expected()))
+    assert found == expected
+
+
+def replay(place: Path, *words: object) -> int:
+    return cli.main(["pipeline", "replay", "--tables", str(place), *map(str, words)])
+
+
+def test_the_command_says_what_follows_and_what_is_in_quarantine(frames, tmp_path, capsys):
+    many(frames, 3)
+    run(frames.log, place := tmp_path / "tables", WRONG)
+    (mended := tmp_path / "mended.toml").write_text(MAPPING)
+    refused = quarantine.reasons(place)["meter: none of the values is in it"]
+    assert replay(place, "--reason", "metre:", "--sources", mended) == 0
+    said = capsys.readouterr().out
+    assert "no reason in quarantine begins with 'metre:'; there are: 'meter: none of" in said
+    assert replay(place, "--reason", "meter: none", "--sources", mended) == 0
+    assert f"{refused} frames leave quarantine with the next `outpost pipeline run --sources " in (
+        capsys.readouterr().out
+    )
+    run(frames.log, place, MAPPING)
+    assert set(quarantine.reasons(place)) == {"meter: not JSON"}
+    for words, missing in (((), "give --reason"), (("--sources", mended), "give --log")):
+        assert replay(place, *words) == 2
+        assert missing in capsys.readouterr().err
+    mended.write_text("[[source]]")
+    assert replay(place, "--reason", "", "--sources", mended) == 2
+    assert "mended.toml, line 1" in capsys.readouterr().err
+
+
 @pytest.fixture
 def in_steps():
     with driver_steps.in_steps(), without_gold():

@@ -28,6 +28,7 @@ except (ImportError, ToolError) as problem:
 # more tests, here because they share the one session
 from pipeline_commits import *  # noqa: F403
 from pipeline_export import assert_equal, exported
+from pipeline_foreign import *  # noqa: F403
 from pipeline_queries import *  # noqa: F403
 from pipeline_retries import *  # noqa: F403
 

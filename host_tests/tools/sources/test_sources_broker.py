@@ -100,6 +100,7 @@ def test_the_draft_is_checked_by_its_own_examples(draft):
 
 
 def test_the_notes_say_what_a_person_has_to_know(draft):
+    assert "to # for 4 s, or until Ctrl-C" in draft[1]
     assert "Etc/GMT-" in draft[1] and "name the place, for summer time" in draft[1]
     assert "event/join" in draft[1], "a topic that nobody reads"
 

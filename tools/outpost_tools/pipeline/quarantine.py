@@ -122,12 +122,14 @@ class Readable:
 
 
 def replay(
-    tables_dir: delta.Place, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS
-) -> tuple[int, int]:
+    tables_dir: delta.Place, reason: str, *, versions: tuple[int, ...] = labels.VERSIONS,
+    sources: str | None = None,
+) -> tuple[int, int]:  # fmt: skip
     """(frames on their way to silver, frames that are still not messages) among those whose reason
-    begins with `reason`. Other people's are read by the mapping of the last round."""
+    begins with `reason`. Whether other people's are messages says the mapping with the text
+    `sources`, or that of the last round; the next round reads them by its own."""
     place = at(tables_dir) / "quarantine"
-    text = mappings.text(at(tables_dir), mappings.current(delta.Opened(tables_dir)))
+    text = sources or mappings.text(at(tables_dir), mappings.current(delta.Opened(tables_dir)))
     mapping = foreign_rows.mapping_of(text) if text else None
     readable = Readable(time.time(), versions, mapping)
     for _ in range(delta.TRIES):

@@ -49,6 +49,7 @@ class Ear(MessageConnection[Sample]):
         self._filters = filters
         self._asked: dict[int | None, str] = {}
         self.fault = ""
+        self.seconds = 0.0  # how long it is to listen
         self.heard = Heard()
         self.where = "{}:{}".format(*address)
 
@@ -69,7 +70,8 @@ class Ear(MessageConnection[Sample]):
             )
 
     def _greet(self, text: str) -> None:
-        print(f"listening at {self.where} to {', '.join(self._filters)}", file=sys.stderr)
+        where = f"{self.where} to {', '.join(self._filters)}"
+        print(f"listening at {where} for {self.seconds:g} s, or until Ctrl-C", file=sys.stderr)
 
     def _on_no_connection(self, reason: str) -> None:
         if self._connection:
@@ -93,7 +95,7 @@ class Ear(MessageConnection[Sample]):
 
 def listen(ear: Ear, seconds: float) -> Heard:
     """Listens for this long, or until Ctrl-C. Raises ToolError."""
-    began = time.monotonic()
+    began, ear.seconds = time.monotonic(), seconds
     try:
         while time.monotonic() - began < seconds and not ear.fault:
             ear.take(_POLL_S)

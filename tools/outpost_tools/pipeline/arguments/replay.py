@@ -14,25 +14,28 @@ SUMMARY = "retry frames from quarantine after a fix, or read other people's mess
 _EXAMPLES = """\
 examples:
   outpost pipeline replay --tables tables --reason "unknown version 2"
-  outpost pipeline run ... --sources mended.toml        new messages are read by it; then
-  outpost pipeline replay --tables tables --reason "tasmota:"
+  outpost pipeline replay --tables tables --reason "tasmota-sensor:" --sources mended.toml
+                                      a source refused messages: once more, by the mended mapping
   outpost pipeline replay --tables tables --sources mended.toml --log log
                                       values were wrong: all of other people's messages once more
+
+The next `outpost pipeline run` reads them; give it the mended mapping, too.
 """
+_SHOWN = 5  # reasons
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "replay", SUMMARY, run, examples=_EXAMPLES)
     options.add_tables(parser)
     options.add_log(parser, is_needed=False)
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument(
+    parser.add_argument(
         "--sources",
         type=Path,
         metavar="FILE",
-        help="with --log: read all of other people's messages again, by this mapping",
+        help="the mended mapping; with --log and without --reason: read all of other people's "
+        "messages again",
     )
-    which.add_argument(
+    parser.add_argument(
         "--reason",
         help='the beginning of the reason, for example "unknown version 2"; "time" selects those '
         'refused because of a wrong clock; "" selects every frame',
@@ -41,31 +44,59 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0. Raises ToolError."""
+    if args.reason is None and args.sources is None:
+        raise ToolError("give --reason, or --sources and --log")
     options.check_tables(args.tables)
-    if args.sources is not None:
-        return _reread(args)
+    sources = _checked(args.sources)
+    if args.reason is None:
+        return _reread(args, sources)
     quarantine = options.load("quarantine")
-    taken, refused = quarantine.replay(args.tables, args.reason)
+    taken, refused = quarantine.replay(args.tables, args.reason, sources=sources)
+    if not taken and not refused:
+        print(_nothing(args.reason, quarantine.reasons(args.tables)))
+        return 0
     print(
-        f"{taken} frames leave quarantine with the next `outpost pipeline run`; {refused} are "
-        "still not valid messages"
+        f"{taken} frames leave quarantine with the next `{_next(args)}`; {refused} are still not "
+        "valid messages"
     )
     return 0
 
 
-def _reread(args: argparse.Namespace) -> int:
-    """0. Raises ToolError."""
-    if args.log is None:
-        raise ToolError("--sources reads the bytes of the messages from the log: give --log")
-    reread, logs = (options.load(name) for name in ("reread", "logs"))
+def _checked(path: Path | None) -> str | None:
+    """The text of a mapping without a fault. Raises ToolError."""
+    if path is None:
+        return None
     from outpost_tools.sources import ready_files
 
-    ready_files.load(args.sources)
+    ready_files.load(path)
+    return ready_files.read(path)
+
+
+def _next(args: argparse.Namespace) -> str:
+    return "outpost pipeline run" + (f" --sources {args.sources}" if args.sources else "")
+
+
+def _nothing(reason: str, there: dict[str, int]) -> str:
+    if not there:
+        return "quarantine is empty"
+    shown = [f"{one!r} ({there[one]})" for one in sorted(there)[:_SHOWN]]
+    more = ", ..." if len(there) > _SHOWN else ""
+    return f"no reason in quarantine begins with {reason!r}; there are: {', '.join(shown)}{more}"
+
+
+def _reread(args: argparse.Namespace, sources: str | None) -> int:
+    """0. Raises ToolError."""
+    if args.log is None:
+        raise ToolError(
+            "--sources reads the bytes of the messages from the log: give --log; or --reason, for "
+            "those in quarantine alone"
+        )
+    reread, logs = (options.load(name) for name in ("reread", "logs"))
     count = reread.reread(
         logs.Log.at(args.log),
         args.tables,
-        ready_files.read(args.sources),
+        sources,
         lambda text: print(f"pipeline: {text}", file=sys.stderr),
     )
-    print(f"{count} frames are read again with the next `outpost pipeline run`")
+    print(f"{count} frames are read again with the next `{_next(args)}`")
     return 0
