@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """10,000 boards that sleep, for a year: computed from what is measured on smaller fleets.
 
-    python host_tests/bench/fleet_year.py [--boards 100 200 400] [--wakes 500 1500 4500]
-        [--rounds 16] [--write]
+    python host_tests/bench/fleet_year.py [--boards 100 200 400] [--wakes 500 1000 2500]
+        [--rounds 12] [--write]
 
 Each board wakes every 15 minutes and sends one message, in a boot of its own, so a year is 35,040
 wakes. For each size, tables are filled and compacted as a timer would do. Rounds of the pipeline
@@ -208,8 +208,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--boards", type=int, nargs="+", default=[100, 200, 400])
-    parser.add_argument("--wakes", type=int, nargs="+", default=[500, 1500, 4500])
-    parser.add_argument("--rounds", type=int, default=16, help="measured ones (%(default)s)")
+    parser.add_argument("--wakes", type=int, nargs="+", default=[500, 1000, 2500])
+    parser.add_argument("--rounds", type=int, default=12, help="measured ones (%(default)s)")
     parser.add_argument("--write", action="store_true", help="the table into README.md")
     args = parser.parse_args()
     points = []

@@ -35,6 +35,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -244,7 +245,7 @@ class Sleepers:
                 head += f',"held":{self._turn},"boot":{boot},"bt":{time_s}'
                 data = f'[{head},"n":"battery","v":3.{self._turn % 97}}}]'.encode()
                 topic = f"outpost/{name}/data".encode()
-                delay_ms = 500 + (self._turn * 7919 + board * 104_729) % 3000
+                delay_ms = 500 + zlib.crc32(b"%d %d" % (self._turn, board)) % 3000
                 self._writer.append(segments.encode_frame(time_s * 1000 + delay_ms, topic, data))
             self._turn += 1
         self._writer.seal()

@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -352,3 +352,16 @@ def test_windows_of_another_width_replace_those_that_are_there(tmp_path):
         job.run(Serial(), wakes.log, wakes.place, window_s=width_s)
         assert read(wakes, "devices")[0]["readings"] == 5 * (number + 1)
         assert sum(row["count"] for row in read(wakes, "windows")) == 5 * (number + 1)
+
+
+def test_every_engine_reads_the_files_of_closed_boots(tmp_path):
+    """Their numbers and times are stored as differences."""
+    engines = pytest.importorskip("engines", reason="missing: the pipeline's engines")
+    wakes = Wakes(tmp_path)
+    wakes.put(in_order("a", range(1, 200)))
+    wakes.round(is_all=True)
+    assert closed_files(wakes, "boots") and closed_files(wakes, "totals")
+    names = ["device", "stream", "boot", "first_seq", "last_seq", "readings"]
+    expected = Counter(("a", "0000000a", n, 2 * n, 2 * n, 1) for n in range(1, 200))
+    for read in (engines.by_duckdb, engines.by_polars, engines.by_pyarrow, engines.by_pandas):
+        assert Counter(map(tuple, read(wakes.place / "boots", names))) == expected, read

@@ -390,3 +390,13 @@ def test_each_hostile_message_leaves_the_readings_of_others_as_they_were(name):
     assert good_after(tries) == before
     for one in tries[:30]:
         assert good_after([one]) == before, one
+
+
+def test_open_boots_are_the_same_in_whichever_order_they_were_read():
+    """Of two drivers, one finds one collector's segments before the other's."""
+    rows = [("a", "s", 5), ("b", "s", 2), ("a", "s", 3), ("b", "s", 1)]
+    for order in itertools.permutations(range(len(rows))):
+        mine = [dict(zip(clocks.BOOT, rows[at], strict=True)) for at in order]
+        codes = np.array(["ab".index(one["device"]) for one in mine])
+        found = clocks.boots_to_state(pa.Table.from_pylist(mine, clocks.BOOTS), 2, codes)
+        assert found.to_pylist() == [[3, 5], [1, 2]]

@@ -8,6 +8,7 @@ readings after it was closed makes a round open others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -223,5 +224,22 @@ def _read(
 def _written(place: Store, number: int, rows: pa.Table) -> list[dict]:
     rows = rows.sort_by(_ORDER)
     parts = [rows.slice(at, _MERGED_MOST) for at in range(0, rows.num_rows, _MERGED_MOST)]
-    options = {"row_group_size": _GROUP_ROWS}
+    numbers = [name for name, kind in _leaves(rows.schema) if _is_number(kind)]
+    texts = [name for name, kind in _leaves(rows.schema) if not _is_number(kind)]
+    # Of each board, boots follow each other, and so do all their numbers and times.
+    options = {"row_group_size": _GROUP_ROWS, "use_dictionary": texts}
+    options |= {"column_encoding": dict.fromkeys(numbers, "DELTA_BINARY_PACKED")}
     return [delta.write(place, part, str(number), "bucket", **options) for part in parts]
+
+
+def _leaves(fields: Iterable[pa.Field], before: str = "") -> Iterator[tuple[str, pa.DataType]]:
+    """The columns as Parquet names them, but for those in lists."""
+    for one in fields:
+        if pa.types.is_struct(one.type):
+            yield from _leaves(one.type, f"{before}{one.name}.")
+        else:
+            yield f"{before}{one.name}", one.type
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_timestamp(kind)

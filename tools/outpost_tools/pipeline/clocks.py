@@ -104,8 +104,9 @@ def boots_of_state(streams: pa.Table) -> pa.Table:
 
 
 def boots_to_state(boots: pa.Table, streams: int, codes: np.ndarray) -> pa.ListArray:
-    """The column `open_boots` of `streams` rows; codes: the row of each boot."""
-    order = np.argsort(codes, kind="stable")
+    """The column `open_boots` of `streams` rows, in the order of their numbers, as it must not
+    depend on what was read first; codes: the row of each boot."""
+    order = np.lexsort((boots["boot"].to_numpy(), codes))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=streams))])
     values = boots["boot"].take(order).combine_chunks()
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
