@@ -233,6 +233,15 @@ def test_there_are_no_gaps_and_no_latency_where_nothing_tells_them(frames, tmp_p
     assert {row["missing_closed"] for row in devices(tmp_path / "tables")} == {0}
 
 
+def test_a_receipt_counts_messages_that_have_no_numbers(frames, tmp_path, capsys):
+    frames.put(*(("plant/oven/gauge/pressure", b"%d" % n, 1000 * n) for n in range(30)))
+    run(frames.log, tmp_path / "tables")
+    line = ["pipeline", "receipt", "--tables", str(tmp_path / "tables"), "--device", "oven"]
+    assert cli.main(line) == 0
+    said = "oven, source 'gauge': 30 messages, without numbers, are in `readings` version 1, "
+    assert capsys.readouterr().out.startswith(said)
+
+
 # --- The two readers ---
 
 

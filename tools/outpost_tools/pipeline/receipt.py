@@ -21,12 +21,14 @@ from outpost_tools.store.at import at
 
 class Receipt(NamedTuple):
     """Of a stream. ranges: first and last number, in order. version: of `readings`; committed: when
-    that was, None if its log no longer shows it, and then the version is the newest."""
+    that was, None if its log no longer shows it, and then the version is the newest. is_numbered:
+    of other people's messages, `ranges` only counts them."""
 
     stream: str
     ranges: list[tuple[int, int]]
     version: int
     committed: datetime.datetime | None
+    is_numbered: bool = True
 
     @property
     def messages(self) -> int:
@@ -48,7 +50,7 @@ def of_device(tables_dir: delta.Place, device: str) -> list[Receipt]:
         raise ToolError(f"{tables_dir}: nothing of a board {device!r}")
     version, committed = _commit(at(tables_dir) / "readings", plan.mark(streams))
     found = [
-        Receipt(row["stream"], [*_pairs(row["ranges"])], version, committed)
+        Receipt(row["stream"], [*_pairs(row["ranges"])], version, committed, row["names"] is None)
         for row in rows.to_pylist()
     ]
     return sorted(found)
@@ -73,6 +75,10 @@ def text(device: str, found: list[Receipt]) -> str:
     lines = []
     for one in found:
         when = f", committed {one.committed:%Y-%m-%d %H:%M:%S} UTC" if one.committed else ""
+        if not one.is_numbered:
+            said = f"{device}, source {one.stream!r}: {one.messages:,} messages, without numbers,"
+            lines.append(f"{said} are in `readings` version {one.version}{when}")
+            continue
         but = f", but for {one.missing:,} numbers that are missing" if one.missing else ""
         ends = f"{one.ranges[0][0]} to {one.ranges[-1][1]}" if one.ranges else "none"
         lines.append(
