@@ -11,7 +11,9 @@ a bucket of a real S3 server, and its requests are counted.
 
 What is measured is fitted by least squares with coefficients that are not negative: a sum of a
 constant, and of terms for each board, for each day and for each message that was ever sent
-(TERMS). `off` is the largest distance of a measurement from its fit. `check` is how far the fit
+(TERMS). What a round costs has no term for each message of the history: rounds merge files of
+similar size, so a row is written again as often as the size has doubled, and the term is that, for
+each board. `off` is the largest distance of a measurement from its fit. `check` is how far the fit
 without the largest fleet and history is from what was measured there. --write puts the table into
 host_tests/bench/README.md.
 """
@@ -47,12 +49,12 @@ from outpost_tools.store import at
 PAGE = Path(__file__).with_name("README.md")
 SLEEP_S, WARM = 900, 2
 DAY_WAKES, YEAR_WAKES, FLEET = 96, 365 * 96, 10_000
-CONSTANT, BOARDS, DAYS, MESSAGES = range(4)
+CONSTANT, BOARDS, DAYS, MESSAGES, MERGES = range(5)
 Point = dict[str, float]
 # Which terms a figure has. A round touches all buckets of devices from some hundred boards on.
 TERMS = {
-    "CPU s a round": (CONSTANT, BOARDS, DAYS, MESSAGES),
-    "bytes written a round": (CONSTANT, BOARDS, DAYS, MESSAGES),
+    "CPU s a round": (CONSTANT, BOARDS, DAYS, MERGES),
+    "bytes written a round": (CONSTANT, BOARDS, DAYS, MERGES),
     "files": (CONSTANT, DAYS, MESSAGES),
     "LIST a round": (CONSTANT, DAYS),
     "PUT a round": (CONSTANT, DAYS),
@@ -132,7 +134,8 @@ def copied(source: Path, target: object, files: list[Path] | None = None) -> Non
 
 
 def terms(boards: float, wakes: float) -> np.ndarray:
-    return np.array([1.0, boards, wakes / DAY_WAKES, boards * wakes])
+    doublings = np.log2(wakes)
+    return np.array([1.0, boards, wakes / DAY_WAKES, boards * wakes, boards * doublings])
 
 
 def fitted(points: list[Point], name: str) -> np.ndarray:
@@ -146,7 +149,7 @@ def fitted(points: list[Point], name: str) -> np.ndarray:
         if (found >= 0).all():
             break
         del left[int(found.argmin())]
-    every = np.zeros(4)
+    every = np.zeros(MERGES + 1)
     every[left] = found
     return every
 
@@ -197,7 +200,11 @@ def table(points: list[Point]) -> str:
 def _said(number: float) -> str:
     if number >= 1e6:
         return f"{number / 1e6:,.0f} MB" if number < 1e9 else f"{number / 1e9:,.1f} GB"
-    return f"{number:,.2f}" if number < 100 and number != int(number) else f"{number:,.0f}"
+    return (
+        f"{number:,.1f}"
+        if number < 100 and abs(number - round(number)) > 1e-6
+        else f"{number:,.0f}"
+    )
 
 
 def main() -> int:
