@@ -33,6 +33,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
+from outpost_tools.pipeline.rows import Rows
 from outpost_tools.store.at import Place, at
 from outpost_tools.store.base import Store
 
@@ -332,13 +333,12 @@ def _below(table: DeltaTable, uri: str) -> str:
     return unquote(uri).removeprefix("file://").removeprefix(root).lstrip("/")
 
 
-def dataset(
-    table: DeltaTable, where: str | None = None, schema: pa.Schema | None = None
-) -> pa.dataset.Dataset:
+def dataset(table: DeltaTable, where: str | None = None, schema: pa.Schema | None = None) -> Rows:
     """Reads nothing yet. where: SQL that selects files, not rows."""
-    return table.to_pyarrow_dataset(
+    data = table.to_pyarrow_dataset(
         filesystem=place_of(table).filesystem, file_pruning_predicate=where, schema=schema
     )
+    return Rows(data)
 
 
 class Commit(NamedTuple):

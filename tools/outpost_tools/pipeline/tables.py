@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import delta, gold_schemas, promises, schemas
+from outpost_tools.pipeline.rows import Rows
 from outpost_tools.store.at import at
 from outpost_tools.store.base import Store
 
@@ -145,7 +146,7 @@ def within_days(first: datetime.date | None, last: datetime.date | None) -> str 
     return f"({' AND '.join(days)}) OR ({' AND '.join(times)})" if days else None
 
 
-def open_dataset(tables: delta.Place, name: str, where: str | None = None) -> pa.dataset.Dataset:
+def open_dataset(tables: delta.Place, name: str, where: str | None = None) -> Rows:
     """Reads nothing yet. where: SQL that selects files, not rows.
 
     Raises as read_table() does.
@@ -165,11 +166,10 @@ def read_files(place: Store, names: Iterable[str], schema: pa.Schema) -> pa.Tabl
     return dataset(place, found, schema).to_table() if found else schema.empty_table()
 
 
-def dataset(place: Store, names: list[str], schema: pa.Schema) -> pa.dataset.Dataset:
+def dataset(place: Store, names: list[str], schema: pa.Schema) -> Rows:
     """Not as a dataset of folders: the day in the path is not a column here."""
-    return pyarrow.dataset.dataset(
-        names, schema=schema, format="parquet", partitioning=None, filesystem=place.filesystem
-    )
+    how = {"format": "parquet", "partitioning": None, "filesystem": place.filesystem}
+    return Rows(pyarrow.dataset.dataset(names, schema=schema, **how))
 
 
 def write_readings(tables: delta.Place, readings: pa.Table) -> list[dict]:
