@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -104,7 +105,7 @@ class Site:
         if victim == "driver":
             self._kill_driver()
         if victim in ("collector", "both"):
-            self.collector.kill()
+            self._kill_collector()
         if victim in ("broker", "both"):
             self.broker.kill()
             self.kills.append(time.time())
@@ -113,6 +114,14 @@ class Site:
         if victim in ("collector", "both"):
             time.sleep(self.chance.uniform(0, 1))
             self._start_collector(waits=self.chance.random() < 0.8)
+
+    def _kill_collector(self) -> None:
+        """At work; or after it has stood still: what the broker has sent meanwhile comes again,
+        with DUP, and for the first time."""
+        if self.collector.alive and self.chance.random() < 0.5:
+            os.kill(self.collector.pid, signal.SIGSTOP)
+            time.sleep(self.chance.uniform(0.1, 0.7))
+        self.collector.kill()
 
     def _start_collector(self, *, waits: bool) -> None:
         """waits: otherwise it may be killed while it starts."""

@@ -13,6 +13,7 @@ from paths import REPOSITORY
 
 try:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from outpost_tools.common.errors import ToolError
     from outpost_tools.pipeline import (
@@ -227,6 +228,25 @@ def test_a_device_and_what_is_old_can_be_deleted(silver):
         upkeep.delete_before(silver.parent, datetime.date(2025, 11, day))
         first = tables.deleted_before(delta.open_table(silver))
         assert first == BEGIN - 3 * 3_600_000_000 + (least - 21) * DAY
+
+
+def test_what_a_deletion_leaves_of_a_file_can_be_filtered_by_its_texts(silver):
+    """Delta's library writes texts as views, and pyarrow does not compare statistics with them."""
+    made = pa.concat_tables([readings(n, device=name) for n, name in enumerate("abbc")])
+    delta.commit(silver, tables.write_readings(silver.parent, made))
+    assert upkeep.delete_device(silver.parent, "a")["readings"] == 1
+    (one,) = delta.files_of(delta.open_table(silver))
+    left = tables.open_dataset(silver.parent, "readings")
+    for wanted, count in (("b", 2), ("c", 1), ("d", 0)):
+        is_wanted = pc.field("device") == wanted
+        found = left.to_table(columns=["seq"], filter=is_wanted)
+        assert (found.num_rows, found.column_names) == (count, ["seq"])
+        batches = [*left.to_batches(columns=["seq"], filter=pc.field("device").isin([wanted]))]
+        assert sum(batch.num_rows for batch in batches) == count
+        of_file = tables.dataset(at(silver), [delta.name_of(one)], schemas.READING)
+        assert of_file.to_table(filter=is_wanted).num_rows == count
+    with pytest.raises(pa.ArrowNotImplementedError):
+        left.to_table(filter=pc.field("device") > 1)
 
 
 def test_a_device_that_is_deleted_before_gold_has_seen_it_is_made_again(silver):

@@ -34,6 +34,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from outpost_tools.pipeline import delta_log
 from outpost_tools.pipeline.delta_log import FOLDER, NEWEST_CHECKPOINT, File, Table
+from outpost_tools.pipeline.rows import Rows
 from outpost_tools.store.at import Place, at
 from outpost_tools.store.base import Store
 
@@ -343,15 +344,14 @@ def row(table: Table, one: File) -> dict:
     return found | {"partition": one.partition, "stats": None, "rows": one.rows}
 
 
-def dataset(
-    place: Place, where: str | None = None, schema: pa.Schema | None = None
-) -> pa.dataset.Dataset:
+def dataset(place: Place, where: str | None = None, schema: pa.Schema | None = None) -> Rows:
     """Of the newest version, with the column of its partitions; reads nothing yet. where: SQL that
     selects files, not rows."""
     store = at(place)
-    return delta_log.of_library(store).to_pyarrow_dataset(
+    data = delta_log.of_library(store).to_pyarrow_dataset(
         filesystem=store.filesystem, file_pruning_predicate=where, schema=schema
     )
+    return Rows(data)
 
 
 class Commit(NamedTuple):

@@ -16,6 +16,7 @@ import pyarrow.dataset
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline import delta, gold_schemas, promises, schemas
+from outpost_tools.pipeline.rows import Rows
 from outpost_tools.store.at import at
 from outpost_tools.store.base import Store
 
@@ -152,7 +153,7 @@ def within_days(first: datetime.date | None, last: datetime.date | None) -> str 
     return f"({' AND '.join(days)}) OR ({' AND '.join(times)})" if days else None
 
 
-def open_dataset(tables: delta.Place, name: str, where: str | None = None) -> pa.dataset.Dataset:
+def open_dataset(tables: delta.Place, name: str, where: str | None = None) -> Rows:
     """Reads nothing yet. where: SQL that selects files, not rows.
 
     Raises as read_table() does.
@@ -188,11 +189,10 @@ def whole(place: Store, names: list[str], schema: pa.Schema) -> pa.dataset.Datas
     return pyarrow.dataset.FileSystemDataset(found, schema, form)
 
 
-def dataset(place: Store, names: list[str], schema: pa.Schema) -> pa.dataset.Dataset:
+def dataset(place: Store, names: list[str], schema: pa.Schema) -> Rows:
     """Not as a dataset of folders: the day in the path is not a column here."""
-    return pyarrow.dataset.dataset(
-        names, schema=schema, format="parquet", partitioning=None, filesystem=place.filesystem
-    )
+    how = {"format": "parquet", "partitioning": None, "filesystem": place.filesystem}
+    return Rows(pyarrow.dataset.dataset(names, schema=schema, **how))
 
 
 def write_readings(tables: delta.Place, readings: pa.Table) -> list[dict]:
