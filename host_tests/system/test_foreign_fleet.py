@@ -80,6 +80,7 @@ class Site:
         self.kills: list[float] = []
         self.tally: Counter[str] = Counter()
         self.driver: Driver | None = None
+        self._next: list[str] = []  # victims: each of VICTIMS before one comes again
 
     def __enter__(self) -> Site:
         self.collector.start()
@@ -100,7 +101,8 @@ class Site:
     # --- Kills ---
 
     def strike(self) -> None:
-        victim = self.chance.choice(VICTIMS)
+        self._next = self._next or self.chance.sample(VICTIMS, len(VICTIMS))
+        victim = self._next.pop()
         self.tally[victim] += 1
         if victim == "driver":
             self._kill_driver()
