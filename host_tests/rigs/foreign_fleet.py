@@ -20,7 +20,8 @@ from foreign_devices import DEVICES, Said
 
 _DUP, _RETAIN = 8, 1
 _LOST_PUBACKS = 0.05
-_WAIT_S = 30.0
+_ANSWER_S = 5.0  # then the connection is given up
+_WAIT_S = 120.0  # for the broker, on a busy machine
 Key = tuple[str, bytes]  # topic and payload
 
 
@@ -47,7 +48,7 @@ class Device:
 
     def _connected(self) -> socket.socket:
         if self._link is None:
-            self._link = socket.create_connection(self._address, timeout=_WAIT_S)
+            self._link = socket.create_connection(self._address, timeout=_ANSWER_S)
             self._link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             body = b"\0\4MQTT\4\x02\0\0" + len(self._name).to_bytes(2, "big") + self._name
             self._link.sendall(bytes((0x10, len(body))) + body)
