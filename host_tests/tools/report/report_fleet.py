@@ -61,7 +61,7 @@ def make(directory: Path, devices: int, *, messages: int = 288) -> Path:
     rng = np.random.default_rng(devices)
     parts = [_device(rng, index, devices, messages) for index in range(devices)]
     readings = pd.concat([part for part, _, _ in parts], ignore_index=True)
-    readings["clock_unset"] = None
+    readings["clock_unset"] = readings["guarantee"] = None
     rows = pa.Table.from_pandas(readings, schema=schemas.READING, preserve_index=False)
     put(directory, "readings", rows)
     put(

@@ -180,13 +180,13 @@ def read_near(place: Store, files: list[dict], schema: pa.Schema, where: pc.Expr
     return dataset(place, [*map(delta.name_of, files)], schema).to_table(filter=where)
 
 
-def whole(place: Store, names: list[str], schema: pa.Schema) -> pa.dataset.Dataset:
+def whole(place: Store, names: list[str], schema: pa.Schema) -> Rows:
     """As dataset(). From a bucket, each file is read at once, with one request."""
     if place.is_local:
         return dataset(place, names, schema)
     form = pyarrow.dataset.ParquetFileFormat()
     found = [form.make_fragment(pa.BufferReader(data)) for data in place.get_all(names)]
-    return pyarrow.dataset.FileSystemDataset(found, schema, form)
+    return Rows(pyarrow.dataset.FileSystemDataset(found, schema, form))
 
 
 def dataset(place: Store, names: list[str], schema: pa.Schema) -> Rows:
