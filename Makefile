@@ -217,8 +217,9 @@ soak-collector: setup  ## the collector under full load for MINUTES=n (60): memo
 bench-diff: venv  ## the last `make bench` against host_tests/baselines/bench.json, with its error
 	@$(BIN)/python host_tests/bench/bench_diff.py
 
-cluster-test: setup  ## the pipeline on a Spark master and two workers, KILLS=n (3) of them killed
-	@CLUSTER=1 CLUSTER_KILLS=$(or $(KILLS),3) $(BIN)/python -m pytest -n 0 -s -q \
+cluster-test: setup  ## the pipeline on a Spark cluster: KILLS=n (3), on a folder or STORE=s3
+	@CLUSTER=1 CLUSTER_KILLS=$(or $(KILLS),3) OUTPOST_TABLES_STORE=$(STORE) \
+		$(BIN)/python -m pytest -n 0 -s -q \
 		host_tests/tools/pipeline/test_pipeline_cluster.py
 
 demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10); stops at the first that loses something

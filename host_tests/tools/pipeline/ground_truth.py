@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outpost_tools.log import segments
+from outpost_tools.store.at import Place
 
 SEED = int(os.environ.get("SEED", "20251121"))
 START_MS = 1_763_694_000_000  # 2025-11-21T03:00:00Z
@@ -113,7 +114,7 @@ class Log:
         self._waiting = []
 
 
-def silver(tables_dir: Path) -> list[tuple]:
+def silver(tables_dir: Place) -> list[tuple]:
     """The rows of `readings` in the form of the truth."""
     # late: a test must be able to skip where there is no pyarrow
     from outpost_tools.pipeline import tables
@@ -138,7 +139,7 @@ def silver(tables_dir: Path) -> list[tuple]:
     return [tuple(row) for row in rows]
 
 
-def assert_exact(log: Log, tables_dir: Path) -> None:
+def assert_exact(log: Log, tables_dir: Place) -> None:
     rows = silver(tables_dir)
     assert len(rows) == len(set(rows)), f"duplicates; SEED={log.seed}"
     assert set(rows) == log.rows, f"SEED={log.seed}"
