@@ -15,6 +15,7 @@ from outpost_tools.common.broker import ANY_USER
 from outpost_tools.home import plan as plan_module
 from outpost_tools.home.plan import Wish, plan
 from outpost_tools.home.state import State
+from outpost_tools.sources import ready_files
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -50,6 +51,14 @@ def test_a_file_that_is_not_right_is_told_before_anything_is_made(text, says, tm
     words = ["run", str(state), "--broker", "127.0.0.1:1", "--sources", str(path)]
     assert cli.main(words) == 2
     assert says in capsys.readouterr().err and not state.exists()
+
+
+def test_its_own_broker_has_no_messages_of_other_people(tmp_path, capsys):
+    path, state = tmp_path / "sources.toml", tmp_path / "home"
+    path.write_text(ready_files.text("tasmota"))
+    assert cli.main(["run", str(state), "--sources", str(path)]) == 2
+    assert "give that as --broker HOST:PORT" in capsys.readouterr().err
+    assert not state.exists()
 
 
 def test_outpost_run_passes_the_file_on(tmp_path):

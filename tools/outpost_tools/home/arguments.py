@@ -76,7 +76,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="port of the collector's /metrics and /healthz on this machine; default 9100",
     )
     add_page(parser)
-    add_sources(parser, "also store and show other people's messages, as this file says")
+    add_sources(parser, "with --broker: also store and show other people's messages, by this file")
     parser.add_argument(
         "--collect",
         action="append",
@@ -152,16 +152,26 @@ def _check_alerts(wish) -> None:
         settings.load(wish.state.alerts)
 
 
+def _check_broker(args: argparse.Namespace) -> None:
+    """Raises ToolError."""
+    if args.broker and args.credentials:
+        raise ToolError("--broker and --credentials: give one of them")
+    if (args.broker or args.credentials) and (args.host or args.port):
+        raise ToolError("--host and --port are for Outpost's own broker; leave them out")
+    if args.sources and not (args.broker or args.credentials):
+        raise ToolError(
+            "--sources reads other people's messages at the broker that they come to: give that as "
+            "--broker HOST:PORT; Outpost's own lets only Outpost's boards in"
+        )
+
+
 def _wish(args: argparse.Namespace):
     """Raises ToolError."""
     page_password(args)
     from outpost_tools.home.plan import Wish
     from outpost_tools.home.state import State
 
-    if args.broker and args.credentials:
-        raise ToolError("--broker and --credentials: give one of them")
-    if (args.broker or args.credentials) and (args.host or args.port):
-        raise ToolError("--host and --port are for Outpost's own broker; leave them out")
+    _check_broker(args)
     for host in args.host:
         if not re.fullmatch(r"[\x21-\x7e]+", host) or not is_host(host):
             raise ToolError(f"--host {host!r}: a name or an address is needed")
