@@ -231,6 +231,8 @@ def test_there_are_no_gaps_and_no_latency_where_nothing_tells_them(frames, tmp_p
         assert [row["device"] for row in rows] == (["hall"] if name == "latency" else [])
     assert rows[0]["p50_ms"] == 1000.0  # the meter's clock is a second behind the arrival
     assert {row["missing_closed"] for row in devices(tmp_path / "tables")} == {0}
+    assert {row["boots"] for row in devices(tmp_path / "tables")} == {0}
+    assert not tables.read_table(tmp_path / "tables", "boots").num_rows
 
 
 def test_a_receipt_counts_messages_that_have_no_numbers(frames, tmp_path, capsys):

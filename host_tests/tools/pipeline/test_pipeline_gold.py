@@ -52,7 +52,7 @@ def table(rows: list[tuple]) -> pa.Table:
     found = []
     for device, boot, seq, name, value, second, placed, delay_ms in rows:
         time = None if second is None else BEGIN + second * SECOND
-        row = {"device": device, "stream": "s", "boot": boot, "seq": seq, "record": seq % 2}
+        row = {"device": device, "stream": "0000000a", "boot": boot, "seq": seq, "record": seq % 2}
         row |= {"held": seq // 2, "name": name, "value": value, "time": time}
         row |= {"placed": True if placed and time else None}
         row |= {"received": (time or BEGIN) + delay_ms * 1000}
@@ -161,7 +161,7 @@ def test_gaps_are_the_numbers_between_the_lowest_held_and_the_last(streams):
             cover(known, seq, seq)
         row = {
             "device": f"board-{number}",
-            "stream": "s",
+            "stream": "0000000a",
             "ranges": [end for one in known for end in one],
         }
         states.append(row | {"held_min": low, "held_max": low + more})

@@ -63,7 +63,8 @@ def scaled(value: int, exponent: int) -> float:
 
 
 GUARANTEE = "exactly once, gaps named"  # of a board's messages, in the tables
-_STREAM = re.compile(r"[0-9a-f]{8}\Z")
+STREAM = r"[0-9a-f]{8}"
+_STREAM = re.compile(rf"{STREAM}\Z")
 
 
 def is_stream(name: Any) -> bool:

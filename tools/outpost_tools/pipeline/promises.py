@@ -1,4 +1,5 @@
-"""The column `guarantee`: which rows are of other people's messages, and the word for boards'.
+"""The column `guarantee`: which rows are of other people's messages, and the word for boards'. In
+tables without it, their streams show it: a source cannot have the name of a board's stream.
 
 Boards' rows have nothing there until they are written, so the word costs nothing on the way; nor
 have rows that versions before the column wrote.
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common.labels import GUARANTEE
+from outpost_tools.common.labels import GUARANTEE, STREAM
 
 
 def are_foreign(rows: pa.Table) -> np.ndarray:
@@ -18,6 +19,11 @@ def are_foreign(rows: pa.Table) -> np.ndarray:
     if rows["guarantee"].null_count == rows.num_rows:
         return np.zeros(rows.num_rows, dtype=bool)
     return pc.fill_null(pc.not_equal(rows["guarantee"], GUARANTEE), False).to_numpy()
+
+
+def of_boards(streams: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of these are boards' streams."""
+    return pc.match_substring_regex(streams, f"^{STREAM}$")
 
 
 def written(readings: pa.Table) -> pa.Table:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.pipeline import conflicts, folded, health, schemas
+from outpost_tools.pipeline import conflicts, folded, health, promises, schemas
 from outpost_tools.pipeline import gold_schemas as gold
 
 _TIME = pa.timestamp("us", "UTC")
@@ -120,7 +120,8 @@ def devices(pieces: pa.Table, streams: pa.Table, missing: pa.Table) -> pa.Table:
     """Per device: when seen, boots, messages, copies, missing numbers, the outbox's backlog (seq -
     held), its health."""
     rows = pieces.drop_columns(["delays"]).flatten()
-    rows = rows.append_column("boots", pa.array(folded.boots_of(pieces)))
+    is_board = promises.of_boards(pieces["stream"]).to_numpy()
+    rows = rows.append_column("boots", pa.array(folded.boots_of(pieces) * is_board))
     whats = [("first_received", "min"), ("last_received", "max"), ("readings", "sum")]
     whats += [("without_time", "sum"), ("backlog_max", "max"), ("boots", "sum")]
     names = ["first_seen", "last_seen", "readings", "readings_without_time", "backlog_max", "boots"]
@@ -175,8 +176,9 @@ def _missing(gap_rows: pa.Table) -> list[pa.Table]:
 
 
 def boots(rows: pa.Table) -> pa.Table:
-    """Per boot: its numbers, readings and times; and for a boot without a known clock, the bounds
-    of its time: those that its neighbours give (closing.py), or its arrival."""
+    """Per boot of a board: its numbers, readings and times; and for a boot without a known clock,
+    the bounds of its time: those that its neighbours give (closing.py), or its arrival."""
+    rows = rows.filter(promises.of_boards(rows["stream"]))
     has_time = pc.equal(rows["without_time"], 0)
     none, ends = pa.scalar(None, _TIME), ("not_after", "first_received")
     earliest = pc.min_element_wise(*(rows[name].cast(pa.int64()) for name in ends))
