@@ -171,6 +171,7 @@ def test_the_help_imports_no_library_of_a_subcommand():
             "common.source_tree",
             "common.visible",
             "device.arguments.options",
+            "sources.option",
             "sources.reference",  # texts
             "store.at",
             "store.base",
@@ -222,7 +223,8 @@ def test_subcommands_are_written_in_one_way(module):
         if isinstance(node, ast.ImportFrom) and "outpost_tools" in node.module
     }
     job = f"outpost_tools.{module.split('.')[0]}.arguments"
-    light = {"outpost_tools.store", "outpost_tools.store.at", "outpost_tools.sources.reference"}
+    light = {f"outpost_tools.{name}" for name in ("store", "store.at", "sources.option")}
+    light.add("outpost_tools.sources.reference")
     light |= {"outpost_tools.common.command_line", "outpost_tools.common.errors"}
     assert ours <= light | {job}
 

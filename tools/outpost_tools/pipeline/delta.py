@@ -58,7 +58,9 @@ class Batch(NamedTuple):
 
 
 def exists(place: Place) -> bool:
+    """Raises UnicodeEncodeError for a path that Delta's library cannot take."""
     log = at(place) / FOLDER
+    log.uri.encode()
     return log.exists(NEWEST_CHECKPOINT) or log.exists(f"{0:020}.json")
 
 

@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outpost_tools.common import needs
-
 if TYPE_CHECKING:
     from outpost_tools.sources.mapping import Mapping
 
@@ -23,6 +21,8 @@ def sources_of(args: argparse.Namespace) -> Mapping | None:
     """None without --sources. Raises ToolError."""
     if args.sources is None:
         return None
+    from outpost_tools.common import needs
+
     needs.check("sources")
     from outpost_tools.sources import ready_files
 
