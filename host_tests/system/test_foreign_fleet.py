@@ -85,7 +85,6 @@ class Site:
     def __enter__(self) -> Site:
         self.collector.start()
         self.collector.wait_subscribed(self._filters)
-        self.start_driver()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -133,6 +132,8 @@ class Site:
             self.collector.wait_subscribed(before + self._filters)
 
     def start_driver(self) -> None:
+        """A run refuses a log without a sealed segment."""
+        wait_until(lambda: any((self.folder / "log").rglob("*.seg")), LIMIT_S)
         self.driver = Driver(self.log, at(self.tables), self._said, options=self._options)
 
     @property
@@ -216,6 +217,7 @@ def fleet(broker: Broker) -> Boards:
 
 
 def play(site: Site, boards: Boards, senders: Senders) -> None:
+    site.start_driver()
     for kill in range(KILLS):
         boards.allowed = MESSAGES * (kill + 1) // KILLS
         time.sleep(site.chance.uniform(0.1, PAUSE_S))
