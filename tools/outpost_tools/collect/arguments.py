@@ -16,6 +16,7 @@ from outpost_tools.common.command_line import (
     positive,
 )
 from outpost_tools.common.errors import ToolError
+from outpost_tools.sources.option import add_sources
 from outpost_tools.store import at
 
 SUMMARY = "store messages from the broker, and confirm them to the boards"
@@ -58,12 +59,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--prefix", help="topics are PREFIX/<device>/data and .../durable; default outpost"
     )
-    parser.add_argument(
-        "--sources",
-        metavar="FILE",
-        type=Path,
-        help="also store the messages of other senders, on the topics in this file: see `outpost "
-        "sources --help`. They are not confirmed",
+    add_sources(
+        parser,
+        "also store the messages of other senders, on the topics in this file; they are not "
+        "confirmed",
     )
     _add_protocol(parser)
     parser.add_argument(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
+from outpost_tools.sources.option import add_sources, sources_of
 from outpost_tools.store import at
 
 SUMMARY = "export readings from the log to CSV, JSON lines or Parquet, without Spark"
@@ -47,12 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="PLACE",
         help="the --log of `outpost collect`: a folder, or s3://BUCKET/FOLDER (gs, az)",
     )
-    parser.add_argument(
-        "--sources",
-        type=Path,
-        metavar="FILE",
-        help="also other people's messages, by this mapping: see `outpost sources --help`",
-    )
+    add_sources(parser, "also other people's messages, by this mapping")
     _add_choice(parser.add_argument_group("which readings (default: all)"))
     _add_output(parser.add_argument_group("output"))
 
@@ -131,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
     chosen, columns = _selection(args), _columns(args.columns)
     out = None if args.out == Path("-") else args.out
     form, log = sinks.format_of(out, args.format), log_files.find(args.log)
-    mapping = _mapping(args.sources)
+    mapping = sources_of(args)
     try:
         size = run.bytes_to_read(log)
         with sinks.opened(out, form) as stream, telling.progress(size) as step:
@@ -164,19 +160,12 @@ def _export_days(args: argparse.Namespace) -> int:
         raise ToolError(f"{args.days}: no such directory; make it, or give another as --days")
     log, today = log_files.find(args.log), datetime.datetime.now(datetime.UTC).date()
     with telling.progress(run.bytes_to_read(log)) as step:
-        mapping = _mapping(args.sources)
+        mapping = sources_of(args)
         account, written = days.export(log, args.days, today, step, mapping)
     telling.say(telling.summary(account, "files of days", time.monotonic() - began))
     telling.say(f"{written} files written in {args.days}")
     # last: `outpost run` shows the last line of a command that had trouble
     return int(telling.tell(log, account, days.Selection()))
-
-
-def _mapping(sources: Path | None):
-    """Raises ToolError."""
-    from outpost_tools.sources import ready_files
-
-    return None if sources is None else ready_files.load(sources)
 
 
 def _selection(args: argparse.Namespace):

@@ -20,7 +20,7 @@ from outpost_tools.pipeline import consumed, delta, engines, job, quarantine, re
 from outpost_tools.pipeline.engines import Engine
 from outpost_tools.pipeline.logs import Log
 from outpost_tools.pipeline.waiting import Waiting
-from outpost_tools.sources import ready_files
+from outpost_tools.sources import option
 from outpost_tools.store.at import at
 from outpost_tools.store.base import Store
 
@@ -160,7 +160,7 @@ class _Rounds:
         self._args, self._work, self._ending, self._say = args, work, ending, say
         self._log, self._opened = Log.at(args.log), delta.Opened(args.tables)
         self._delays_s = retries.CONTINUOUS_S if args.continuous else retries.SINGLE_S
-        self._sources = _text_of(args.sources)
+        self._sources = option.text_of(args)
         self.summary = ""  # after run()
         self._failures = self._late = 0
 
@@ -287,14 +287,6 @@ class Troubles:
                 "arrival: the clock of a board is wrong, or that of the collector's machine was; "
                 "in the second case, `outpost pipeline replay --reason time` frees them"
             )
-
-
-def _text_of(sources: Path | None) -> str | None:
-    """Raises ToolError if it is no mapping."""
-    if sources is None:
-        return None
-    ready_files.load(sources)
-    return ready_files.read(sources)
 
 
 def _is_small(log: Log) -> bool:

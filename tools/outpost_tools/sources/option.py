@@ -27,3 +27,13 @@ def sources_of(args: argparse.Namespace) -> Mapping | None:
     from outpost_tools.sources import ready_files
 
     return ready_files.load(args.sources)
+
+
+def text_of(args: argparse.Namespace) -> str | None:
+    """The text of a mapping without a fault, for who keeps it. None without --sources. Raises
+    ToolError."""
+    if sources_of(args) is None:
+        return None
+    from outpost_tools.sources import ready_files
+
+    return ready_files.read(args.sources)

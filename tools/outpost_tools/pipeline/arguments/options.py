@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from pathlib import Path
 from types import ModuleType
 
 from outpost_tools.common import needs
@@ -25,16 +24,6 @@ def add_log(parser: argparse.ArgumentParser, *, is_needed: bool = True) -> None:
 def add_tables(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tables", type=argument, required=True, help="the tables: a folder, or s3://..."
-    )
-
-
-def add_sources(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--sources",
-        type=Path,
-        metavar="FILE",
-        help="a mapping for other people's messages, see `outpost sources --help`; without this "
-        "option, that of the last run",
     )
 
 

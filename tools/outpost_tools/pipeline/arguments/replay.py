@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.arguments import options
+from outpost_tools.sources.option import add_sources, text_of
 
 SUMMARY = "retry frames from quarantine after a fix, or read other people's messages again"
 _EXAMPLES = """\
@@ -28,12 +28,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = add_command(subparsers, "replay", SUMMARY, run, examples=_EXAMPLES)
     options.add_tables(parser)
     options.add_log(parser, is_needed=False)
-    parser.add_argument(
-        "--sources",
-        type=Path,
-        metavar="FILE",
-        help="the mended mapping; with --log and without --reason: read all of other people's "
-        "messages again",
+    add_sources(
+        parser,
+        "the mended mapping; with --log and without --reason, all of other people's messages are "
+        "read again",
     )
     parser.add_argument(
         "--reason",
@@ -47,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.reason is None and args.sources is None:
         raise ToolError("give --reason, or --sources and --log")
     options.check_tables(args.tables)
-    sources = _checked(args.sources)
+    sources = text_of(args)
     if args.reason is None:
         return _reread(args, sources)
     quarantine = options.load("quarantine")
@@ -60,16 +58,6 @@ def run(args: argparse.Namespace) -> int:
         "valid messages"
     )
     return 0
-
-
-def _checked(path: Path | None) -> str | None:
-    """The text of a mapping without a fault. Raises ToolError."""
-    if path is None:
-        return None
-    from outpost_tools.sources import ready_files
-
-    ready_files.load(path)
-    return ready_files.read(path)
 
 
 def _next(args: argparse.Namespace) -> str:

@@ -7,6 +7,7 @@ import argparse
 from outpost_tools.common.command_line import add_command
 from outpost_tools.common.errors import ToolError
 from outpost_tools.pipeline.arguments import options
+from outpost_tools.sources.option import add_sources
 
 SUMMARY = "bring all sealed segments into the tables, then stop"
 _EXAMPLES = """\
@@ -46,7 +47,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=DEFAULT_WINDOW_S,
         help="seconds per window (default: %(default)s)",
     )
-    options.add_sources(parser)
+    add_sources(
+        parser, "also other people's messages, by this mapping; without it, by that of the last run"
+    )
     parser.add_argument(
         "--continuous",
         action="store_true",
