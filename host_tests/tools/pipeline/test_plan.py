@@ -372,11 +372,11 @@ def test_a_device_that_is_deleted_while_a_driver_looks_away_is_not_stored_twice(
     done, delete = [], upkeep.deleted
     with pytest.MonkeyPatch.context() as patch, without_gold():
 
-        def deleted(at_, where, note=None):
+        def deleted(place_, name, *more):
             if len(done) == steps:
                 run(case.log, place)
-            done.append(at_.name)
-            return delete(at_, where, note)
+            done.append(name)
+            return delete(place_, name, *more)
 
         patch.setattr(upkeep, "deleted", deleted)
         upkeep.delete_device(place, "board-5")

@@ -26,6 +26,8 @@ BUDGET = {
     "checkpoint": (2, 2, 34, 1, 0),
 }
 
+pytestmark = pytest.mark.long  # half a minute: a thousand boards in a bucket
+
 
 @pytest.fixture(scope="module")
 def found(object_server, tmp_path_factory):

@@ -10,7 +10,7 @@ from outpost_tools.pipeline import clocks, delta
 
 NOTE = "outpost_moves"  # in a commit of silver that moved readings (moves.py) or deleted a device
 _MOST_ROWS = 8_000_000  # per step: bounds what a task holds
-_OWN = ("DELETE",)  # upkeep.py deletes from gold itself, and names a device that is deleted
+DELETE = "DELETE"  # an operation: upkeep.py deletes from gold itself, and names the device
 
 
 @dataclass
@@ -49,13 +49,13 @@ def of_silver(silver: delta.Table, since: int) -> list[Step]:
 
 def _is_known(one: delta.Commit) -> bool:
     """Whether the commit only added readings, or recorded what it moved."""
-    return not one.has_removed or NOTE in one.info or one.operation in _OWN
+    return not one.has_removed or NOTE in one.info or one.operation == DELETE
 
 
 def _add(step: Step, one: delta.Commit) -> None:
     said = one.info.get(NOTE) or {}
     step.again = sorted({*step.again, *said.get("again", ())})
-    if one.operation in _OWN:
+    if one.operation == DELETE:
         return
     paths = {file["path"]: delta.name_of(file) for file in one.added}
     rewritten = [paths.pop(path) for path in said.get("rewritten", ())]

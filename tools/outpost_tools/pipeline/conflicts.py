@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from outpost_tools.log import segments
-from outpost_tools.pipeline import displaced, exact, schemas
+from outpost_tools.pipeline import displaced, schemas
 from outpost_tools.pipeline.displaced import ORIGIN
 from outpost_tools.pipeline.quarantine import CONFLICT
 
@@ -56,7 +56,7 @@ def _rows(origins: pa.Table, bytes_of: BytesOf, reason: str = CONFLICT) -> Itera
         for offset in offsets:
             frame = next(found.frames(offset))
             said = (frame.topic.decode("utf-8", "replace"), frame.payload, frame.retained)
-            origin = exact.origin_of(frame, collector, segment)
+            origin = schemas.origin_of(frame, collector, segment)
             yield (reason, *said, frame.original_length, *origin)
 
 

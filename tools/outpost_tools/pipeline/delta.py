@@ -409,16 +409,11 @@ def changed(table: Table, since: int) -> set[str | None] | None:
     return None if found is None else {value for one in found for value in one.partitions}
 
 
+def rows_of(made: dict) -> int:
+    """How many rows a new file has."""
+    return json.loads(made["stats"])["numRecords"]
+
+
 def name_of(one: dict) -> str:
     """The file of a row of FILES, below its table."""
     return unquote(one["path"])
-
-
-def time_text(value: datetime.datetime) -> str:
-    """A time as an SQL literal, to the microsecond."""
-    return text(value.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
-
-
-def text(value: str) -> str:
-    """A text as an SQL literal."""
-    return "'" + value.replace("'", "''") + "'"

@@ -18,8 +18,6 @@ from outpost_tools.sources.mapping import Mapping
 
 _ROWS_PER_BATCH = 10_000
 _BYTES_PER_BATCH = 16 << 20  # of payload
-_NO_MESSAGE = (None,) * schemas.READING.get_field_index("received")
-_NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
 
 
 def segment_rows(
@@ -44,7 +42,7 @@ def damage_rows(found: segments.Contents, collector: str, number: int) -> Iterat
     for piece in found.damage:
         origin = (0, collector, number, piece.begin, None)
         payload = found.data[piece.begin : piece.end]
-        yield (*_NO_MESSAGE, *origin, str(piece), "", payload, False, len(payload))
+        yield (*schemas.NO_MESSAGE, *origin, str(piece), "", payload, False, len(payload))
 
 
 def frame_rows(
@@ -58,10 +56,10 @@ def frame_rows(
     if mapping is not None and belongs.is_foreign(mapping, frame.topic, frame.payload):
         return foreign_rows.frame_rows(mapping, frame, collector, number)
     topic = frame.topic.decode("utf-8", "replace")
-    origin = origin_of(frame, collector, number)
+    origin = schemas.origin_of(frame, collector, number)
     refused = (topic, frame.payload, frame.retained, frame.original_length)
     if note := collector_notes.reason_of(topic, frame.payload):
-        return [(*_NO_MESSAGE, *origin, note, *refused)]
+        return [(*schemas.NO_MESSAGE, *origin, note, *refused)]
     try:
         pack = message.decode(
             topic,
@@ -72,24 +70,18 @@ def frame_rows(
             received_ms=frame.arrival_ms,
         )
     except message.Malformed as error:
-        return [(*_NO_MESSAGE, *origin, str(error), *refused)]
+        return [(*schemas.NO_MESSAGE, *origin, str(error), *refused)]
     rows = [_row(pack, place, one, origin) for place, one in enumerate(pack.readings)]
     if pack.left_out:
-        rows.append((*_NO_MESSAGE, *origin, message.left_out_reason(pack), *refused))
+        rows.append((*schemas.NO_MESSAGE, *origin, message.left_out_reason(pack), *refused))
     return rows
-
-
-def origin_of(frame: segments.Frame, collector: str, number: int) -> tuple:
-    """received, collector, segment, offset, clock_unset."""
-    place = (frame.received_ms * 1000, collector, number, frame.offset)
-    return (*place, frame.is_clock_unset or None)
 
 
 def _row(pack: message.Message, place: int, r: message.Reading, origin: tuple) -> tuple:
     head = (pack.device, pack.stream, pack.seq, place, pack.boot, pack.held)
     times = (pack.uptime_s, r.shift_s, pack.version)
     value = (r.name, r.unit, r.value, _micros(r.time_s), None, None)
-    return (*head, *times, *value, *origin, *_NOT_REFUSED)
+    return (*head, *times, *value, *origin, *schemas.NOT_REFUSED)
 
 
 def _micros(time_s: float | None) -> int | None:

@@ -29,7 +29,6 @@ from outpost_tools.sources.paths import SWITCH
 from outpost_tools.sources.result import Message, Refused, State
 
 ONLINE = "online"  # 1 or 0
-_NO_MESSAGE = (None,) * schemas.READING.get_field_index("received")
 _SEQ_SHIFT = 64 - 62  # Delta's integers have a sign
 _HASH_BITS, _NEAR = 52, 1 << 12
 _DAY_US = 86_400_000_000
@@ -45,13 +44,12 @@ def mapping_of(text: str) -> Mapping:
 def frame_rows(mapping: Mapping, frame: segments.Frame, collector: str, number: int) -> list[tuple]:
     """One row per reading, or one for the frame if it cannot be read."""
     found = decode.of_frame(mapping, frame)
-    origin = (frame.received_ms * 1000, collector, number, frame.offset)
-    origin = (*origin, frame.is_clock_unset or None)
+    origin = schemas.origin_of(frame, collector, number)
     if type(found) is Refused:
         reason = f"{found.source}: {found.reason}" if found.source else found.reason
         topic = frame.topic.decode("utf-8", "replace")
         refused = (topic, frame.payload, frame.retained, frame.original_length)
-        return [(*_NO_MESSAGE, *origin, reason, *refused)]
+        return [(*schemas.NO_MESSAGE, *origin, reason, *refused)]
     if type(found) is Message and not found.is_last_known:
         return _readings(found, frame, origin)
     if type(found) is State and not found.is_last_known:
@@ -90,14 +88,11 @@ def _number(identity: bytes) -> int:
     return int.from_bytes(identity[:8], "little") >> _SEQ_SHIFT
 
 
-_NOT_REFUSED = (None,) * (len(schemas.FRAME) - len(schemas.READING))
-
-
 def _row(head: tuple, record: int, said: tuple, origin: tuple) -> tuple:
     """In the order of schemas.FRAME."""
     device, stream, seq, *promised = head
     message = (device, stream, seq, record, 0, seq, None, None, None)
-    return (*message, *said, *promised, *origin, *_NOT_REFUSED)
+    return (*message, *said, *promised, *origin, *schemas.NOT_REFUSED)
 
 
 # --- Rows of schemas.READING ---

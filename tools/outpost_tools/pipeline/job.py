@@ -278,7 +278,7 @@ def _commit_in(
 def _line(this: plan.Plan, files: list[dict]) -> str:
     rows = {name: 0 for name in tables.SILVER_TABLES}
     for one in files:
-        rows[one["table"]] += 0 if one["gone"] else json.loads(one["stats"])["numRecords"]
+        rows[one["table"]] += 0 if one["gone"] else delta.rows_of(one)
     return (
         f"round {this.number}: {rows['readings']} new readings, {rows['quarantine']} frames to "
         f"quarantine, of {rows['streams']} streams"

@@ -113,7 +113,7 @@ def conflicting(
 
 
 @dataclass(frozen=True)
-class Readable:
+class _Readable:
     """What a frame must be to leave quarantine. mapping: for other people's messages."""
 
     now_s: float
@@ -131,7 +131,7 @@ def replay(
     place = at(tables_dir) / "quarantine"
     text = sources or mappings.text(at(tables_dir), mappings.current(delta.Opened(tables_dir)))
     mapping = foreign_rows.mapping_of(text) if text else None
-    readable = Readable(time.time(), versions, mapping)
+    readable = _Readable(time.time(), versions, mapping)
     for _ in range(delta.TRIES):
         table = delta.open_table(place)
         number = delta.reached(table, plan.REPLAYS) + 1
@@ -146,7 +146,7 @@ def replay(
 
 
 def _marked(
-    table: delta.Table, reason: str, readable: Readable, number: int
+    table: delta.Table, reason: str, readable: _Readable, number: int
 ) -> tuple[list[dict], list[dict], int, int]:
     """(new files, files that they replace, frames marked with that number, frames that stay)."""
     place, made, gone, counts = table.place, [], [], Counter[str]()
@@ -171,7 +171,7 @@ def _is_meant(reason: str, wanted: str) -> bool:
     )
 
 
-def _is_message(row: dict, readable: Readable) -> bool:
+def _is_message(row: dict, readable: _Readable) -> bool:
     """Whether the frame can be read now. If it was read in part, that part is in silver already. A
     conflict stays: its number is still taken."""
     if row["reason"] == CONFLICT or row["reason"].startswith(message.LEFT_OUT):

@@ -23,7 +23,6 @@ from outpost_tools.log import segments
 from outpost_tools.pipeline import (
     changes,
     delta,
-    exact,
     fingerprints,
     foreign_marks,
     foreign_rows,
@@ -40,7 +39,7 @@ from outpost_tools.sources.mapping import Mapping
 from outpost_tools.store.base import Store
 
 _REASON = "to be read again"
-_IS_FOREIGN = f"guarantee IS NOT NULL AND guarantee <> {delta.text(guarantee.OUTPOST)}"
+_IS_FOREIGN = pc.field("guarantee") != guarantee.OUTPOST
 _PART_BYTES = 32 << 20  # of frames that a task of the next round reads at once
 _HEADS = ["device", "stream", "seq", "record", "time", "guarantee"]
 Progress = Callable[[str], None]
@@ -141,7 +140,7 @@ def _row(frame: segments.Frame, collector: str, number: int) -> dict[str, Any]:
     said = {"reason": _REASON, "topic": frame.topic.decode("utf-8", "replace")}
     said |= {"payload": frame.payload, "retained": frame.retained}
     said["original_length"] = frame.original_length
-    origin = exact.origin_of(frame, collector, number)
+    origin = schemas.origin_of(frame, collector, number)
     return said | dict(zip([*schemas.PLACE, "clock_unset"], origin, strict=True))
 
 
@@ -176,22 +175,21 @@ def _devices(tables_dir: Store) -> list[str]:
 
 def _foreign(tables_dir: Store, columns: list[str]) -> pa.Table:
     """Those rows of silver."""
-    data = delta.dataset(tables_dir / "readings", _IS_FOREIGN, tables.schema("readings"))
-    return data.to_table(columns, filter=pc.field("guarantee") != guarantee.OUTPOST)
+    data = delta.dataset(tables_dir / "readings", None, tables.schema("readings"))
+    return data.to_table(columns, filter=_IS_FOREIGN)
 
 
 def _delete(tables_dir: Store, devices: list[str]) -> None:
     """In an order that a repetition can go on with: the fingerprints follow from silver."""
     if not devices:
         return
-    names = ", ".join(map(delta.text, devices))
     note = {changes.NOTE: {"again": devices}}
     opened = delta.Opened(tables_dir)
     delta.rewrite(opened, "streams", _states)
     delta.rewrite(opened, fingerprints.TABLE, lambda table: _prints(tables_dir, table))
-    upkeep.deleted(tables_dir / "readings", _IS_FOREIGN, note)
+    upkeep.deleted(tables_dir, "readings", _IS_FOREIGN, note)
     for name in (*tables.GOLD_TABLES, "totals"):
-        upkeep.deleted(tables_dir / name, f"device IN ({names})", note)
+        upkeep.deleted(tables_dir, name, pc.field("device").isin(devices), note)
 
 
 def _states(table: delta.Table) -> tuple[list[dict], list[dict]]:

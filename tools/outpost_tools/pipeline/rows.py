@@ -2,8 +2,8 @@
 
 Where Delta's library deletes rows, it writes what stays into a file whose Arrow schema calls texts
 views, and pyarrow (26) then fails to compare the file's statistics with a text: "no kernel matching
-input types (string, string_view)". Such a file is read as a whole, and filtered in memory. Knows
-nothing of tables.
+input types (string, string_view)". We do not delete with it (upkeep.py), but earlier versions did,
+and others may. Such a file is read as a whole, and filtered in memory. Knows nothing of tables.
 """
 
 from __future__ import annotations

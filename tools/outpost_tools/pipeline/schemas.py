@@ -12,6 +12,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from outpost_tools.log.segments import Frame
+
 DAMAGE = ("damaged segment", "not a segment")  # how the reason for unreadable bytes begins
 REPLAY = ".replay"  # as a collector, quarantine: see quarantine.py
 _TIME = pa.timestamp("us", "UTC")
@@ -60,6 +62,18 @@ _REFUSED = pa.schema(
     ]
 )
 FRAME = pa.schema([*READING, *_REFUSED])
+
+
+# Of a row of FRAME: the columns before `received` where it is no message, and those after the
+# origin where it is one.
+NO_MESSAGE = (None,) * READING.get_field_index("received")
+NOT_REFUSED = (None,) * (len(FRAME) - len(READING))
+
+
+def origin_of(frame: Frame, collector: str, number: int) -> tuple:
+    """received, collector, segment, offset, clock_unset."""
+    place = (frame.received_ms * 1000, collector, number, frame.offset)
+    return (*place, frame.is_clock_unset or None)
 
 
 def frame_batch(columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from deltalake import CommitProperties
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake.exceptions import CommitFailedError
 
 from outpost_tools.common.errors import ToolError
@@ -27,6 +28,7 @@ _FILE_BYTES = {"windows": 4 << 20}
 _MOST_FILE_BYTES = 32 << 20
 _TRIES = 10
 # No reading has a day outside (labels.py), and nanoseconds cannot represent every date.
+_TIME = pa.timestamp("us", "UTC")
 _FIRST_DAY, _LAST_DAY = datetime.date(1970, 1, 1), datetime.date(2200, 1, 1)
 
 
@@ -84,16 +86,16 @@ def check_nothing_is_under_way(tables_dir: delta.Place) -> None:
 
 
 def _delete_device(tables_dir: Store, device: str) -> dict[str, int]:
-    of_device = f"device = {delta.text(device)}"
+    of_device = pc.field("device") == device
     # The collector's --prefix precedes it.
-    topics = f"ends_with(topic, {delta.text(f'/{device}/data')})"
+    topics = pc.ends_with(pc.field("topic"), f"/{device}/data")
     others = [name for name in tables.ALL if name not in ("streams", "quarantine", "fingerprints")]
     conditions = {"streams": of_device, "quarantine": topics} | dict.fromkeys(others, of_device)
     # Gold may not yet have processed what silver had of it.
     note = {changes.NOTE: {"again": [device]}}
     found = {}
     for name, where in conditions.items():
-        found[name] = deleted(tables_dir / name, where, note)
+        found[name] = deleted(tables_dir, name, where, note)
         if name == "quarantine":
             delta.commit(tables_dir / name, [])
     return found
@@ -104,18 +106,43 @@ def delete_before(tables_dir: delta.Place, day: datetime.date) -> dict[str, int]
     What is known about devices and boots stays, and so does a window that has a later reading."""
     day = min(max(day, _FIRST_DAY), _LAST_DAY)
     tables.note_deleted_before(tables_dir, day)  # first: a concurrent batch must not miss it
-    # As text: the library cannot compare the result of TIMESTAMP (nanoseconds) with a column.
-    begin = delta.time_text(datetime.datetime.combine(day, datetime.time()))
-    conditions = {
-        "readings": f"day < DATE '{day.isoformat()}' OR (day IS NULL AND time < {begin})",
-        "windows": f"last_time < {begin}",
-        "quarantine": f"received < {begin}",
+    begin = pa.scalar(datetime.datetime.combine(day, datetime.time(), datetime.UTC), _TIME)
+    times = {"readings": "time", "windows": "last_time", "quarantine": "received"}
+    return {
+        name: deleted(at(tables_dir), name, pc.field(time) < begin) for name, time in times.items()
     }
-    return {name: deleted(at(tables_dir) / name, where) for name, where in conditions.items()}
 
 
-def deleted(place: Store, where: str, note: dict[str, Any] | None = None) -> int:
-    table = delta_log.of_library(place)
-    with place.settled(always=delta.NEWEST_CHECKPOINT):
-        found = table.delete(where, commit_properties=CommitProperties(custom_metadata=note))
-    return found["num_deleted_rows"] or 0
+def deleted(
+    tables_dir: Store, name: str, where: pc.Expression, note: dict[str, Any] | None = None
+) -> int:
+    """How many rows of the table were deleted. Not by the library: it leaves files with texts that
+    Arrow cannot compare (rows.py). note: for the table's history. Raises CommitFailedError."""
+    opened, said = delta.Opened(tables_dir), {"operation": changes.DELETE, **(note or {})}
+    for left in reversed(range(delta.TRIES)):
+        table = opened.newest(name)
+        made, gone = _without(table, where)
+        try:
+            if gone:
+                delta.commit(table.place, made, gone=gone, of=table, note=said)
+            return sum(one["rows"] for one in gone) - sum(map(delta.rows_of, made))
+        except CommitFailedError:
+            if not left:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _without(table: delta.Table, where: pc.Expression) -> tuple[list[dict], list[dict]]:
+    """(new files, files that they replace) without these rows."""
+    made, gone, place = [], [], table.place
+    by = next(iter(table.partition_columns), "")
+    schema = pa.schema([one for one in tables.schema(place.name) if one.name != by])
+    for one in delta.files_of(table):
+        if not tables.read_near(place, [one], schema, where).num_rows:
+            continue
+        rows = tables.read_files(place, [delta.name_of(one)], schema)
+        stays = rows.filter(~where | where.is_null())
+        gone.append(one)
+        if stays.num_rows:
+            made.append(delta.write(place, stays, one["partition"], by))
+    return made, gone
