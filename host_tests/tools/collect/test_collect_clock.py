@@ -16,6 +16,7 @@ from outpost_tools import cli
 from outpost_tools.collect import clock
 from outpost_tools.collect.clock import CollectorClock, newest_arrival_s
 from outpost_tools.common import children
+from outpost_tools.common.attention import CLOCK_AHEAD_S
 from outpost_tools.common.collector_notes import CLOCK, REASONS, reason_of
 from outpost_tools.common.machine_clock import MachineClock
 from outpost_tools.live.fleet import Fleet
@@ -97,7 +98,8 @@ def test_readings_reach_the_export_whatever_the_clock_was(
     assert not fleet.refused and fleet.clock_wrong == is_wrong
     for board in fleet.boards.values():
         assert abs(board.last_seen_ms / 1000 - time.time()) < 120
-        assert not board.row(count_missing=True)["clock_ahead_s"]
+        # a time is rounded to the nearest ms, an arrival down
+        assert board.row(count_missing=True)["clock_ahead_s"] <= CLOCK_AHEAD_S
 
 
 def test_healthz_and_metrics_name_the_clock(tmp_path, broker):
