@@ -6,7 +6,7 @@ import json
 import pytest
 
 from live_server import payload
-from outpost_tools.common import message
+from outpost_tools.common import message, reasons
 from outpost_tools.common.words import natural
 from outpost_tools.live import card, device_page, foreign_device, others, page
 from outpost_tools.live.fleet import MOST_SENSORS, Fleet
@@ -303,7 +303,7 @@ def test_a_flood_of_names_is_refused_and_told_and_who_is_known_goes_on(monkeypat
     head = page.head(house.fleet)
     assert "Not read by <code>--sources</code>" in head
     assert "plain: a new device, and this source has 10 already (490)" in head
-    assert len(house.fleet.others.refused) <= others.MOST_REASONS + 1
+    assert len(house.fleet.others.refused) <= reasons.MOST + 1
 
 
 def test_others_take_no_place_of_a_board(monkeypatch, house):

@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outpost_tools.common import arrival, attention, collector_notes, message
 from outpost_tools.common.message import Message
+from outpost_tools.common.reasons import Reasons
 from outpost_tools.common.words import natural
 from outpost_tools.live.board import Board
 from outpost_tools.live.device import Device
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 MOST_BOARDS, MOST_SENSORS = 2000, 20_000
 _PORTION = 100
-_MOST_REASONS = 20
 _LOOK_S = 2.0  # between two checks for silent boards
-_OTHER_REASONS = "other reasons"
 
 
 def clock_ms() -> int:
@@ -60,7 +58,7 @@ class Fleet:
             from outpost_tools.live.others import Others
 
             self.others = Others(mapping, MOST_SENSORS)
-        self.refused: Counter[str] = Counter()
+        self.refused = Reasons()
         self.damaged_pieces = self.takeovers = self.clock_wrong = 0
         self.not_shown: set[str] = set()  # boards beyond the bound, at most MOST_BOARDS of them
         self.is_complete = False
@@ -105,7 +103,7 @@ class Fleet:
                 original_length=frame.original_length, received_ms=frame.arrival_ms,
             )  # fmt: skip
         except message.Malformed as error:
-            self._refuse(str(error))
+            self.refused.note(str(error))
             return
         is_over = frame.received_ms <= self._forgotten.get(found.device, -1)
         board = None if is_over else self._board(found.device)
@@ -147,10 +145,6 @@ class Fleet:
                 device.facts_version = self.version
                 self.boards[name] = device
         return device if isinstance(device, ForeignDevice) else None
-
-    def _refuse(self, reason: str) -> None:
-        is_known = reason in self.refused or len(self.refused) < _MOST_REASONS
-        self.refused[reason if is_known else _OTHER_REASONS] += 1
 
     def _board(self, name: str) -> Board | None:
         found = self.boards.get(name)

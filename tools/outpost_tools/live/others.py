@@ -9,10 +9,10 @@ new devices. Devices that are known go on. Everything that is refused is counted
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator
 
 from outpost_tools.common import message
+from outpost_tools.common.reasons import Reasons
 from outpost_tools.live.foreign_device import ForeignDevice
 from outpost_tools.log.segment_frames import Frame
 from outpost_tools.sources import guarantee
@@ -25,8 +25,6 @@ from outpost_tools.sources.result import Ignored, Message, Refused, State
 
 MOST_DEVICES = 4 * DEVICES
 MOST_SENSORS, SENSORS_OF_SOURCE = 20_000, 5000
-MOST_REASONS = 20
-OTHER_REASONS = "other reasons"
 
 
 class Others:
@@ -36,7 +34,7 @@ class Others:
         """first_number: where the numbers of its sensors begin."""
         limits = mapping.limits
         self.devices = 0
-        self.refused: Counter[str] = Counter()
+        self.refused = Reasons()
         self._mapping = mapping
         self._names = Names(min(limits.devices, DEVICES), limits.metrics)
         numbers = iter(range(first_number, first_number + MOST_SENSORS))
@@ -53,23 +51,20 @@ class Others:
         if isinstance(found, Ignored):
             return None
         if isinstance(found, Refused):
-            self.refuse(found.reason, found.source)
+            self.refused.note(found.reason, found.source)
             return None
-        reason = self._names.refusal(_named(found))
+        names = {one.name for one in found.readings} if isinstance(found, Message) else set()
+        reason = self._names.refuses(found.source, found.device, names)
         if reason:
-            self.refuse(reason, found.source)
+            self.refused.note(reason, found.source)
             return None
         return found
-
-    def refuse(self, reason: str, source: str) -> None:
-        reason = f"{source}: {reason}" if source else reason
-        is_known = reason in self.refused or len(self.refused) < MOST_REASONS
-        self.refused[reason if is_known else OTHER_REASONS] += 1
 
     def new_device(self, found: Message | State, numbers: Iterator[int]) -> ForeignDevice | None:
         """The device of a message; None if there are too many."""
         if self.devices >= MOST_DEVICES:
-            self.refuse(f"a new device, and the page shows {MOST_DEVICES} already", found.source)
+            reason = f"a new device, and the page shows {MOST_DEVICES} already"
+            self.refused.note(reason, found.source)
             return None
         self.devices += 1
         return ForeignDevice(found.device, next(numbers))
@@ -93,10 +88,3 @@ class Others:
         if isinstance(found, State) or found.time_from != "device":
             return None
         return max((one.time_us or 0 for one in found.readings), default=0) / 1e6
-
-
-def _named(found: Message | State) -> Message:
-    """What Names takes: a word about a device has no readings."""
-    if isinstance(found, Message):
-        return found
-    return Message(found.source, found.device, [], "unknown", guarantee.NONE)

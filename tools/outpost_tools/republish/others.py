@@ -16,8 +16,7 @@ MOST_DEVICES, fewer than newest.MOST_BOARDS, so a flood leaves room for boards.
 
 from __future__ import annotations
 
-from collections import Counter
-
+from outpost_tools.common.reasons import Reasons
 from outpost_tools.republish.newest import MOST_BOARDS, Newest
 from outpost_tools.sources.as_board import as_board
 from outpost_tools.sources.belongs import is_foreign
@@ -28,8 +27,6 @@ from outpost_tools.sources.mapping import Mapping
 from outpost_tools.sources.result import Ignored, Message, Refused, State
 
 MOST_DEVICES = MOST_BOARDS // 2
-_MOST_REASONS = 20
-_OTHER_REASONS = "other reasons"
 
 
 class Others:
@@ -37,7 +34,7 @@ class Others:
 
     def __init__(self, mapping: Mapping, prefix: str) -> None:
         limits = mapping.limits
-        self.refused: Counter[str] = Counter()
+        self.refused = Reasons()
         self._mapping, self._own = mapping, f"{prefix}/"
         self._names = Names(min(limits.devices, DEVICES), limits.metrics)
         self._in_home_assistant = {one.name for one in mapping.sources if one.given.home_assistant}
@@ -60,7 +57,7 @@ class Others:
             if not found.is_online:
                 newest.heard_offline(ident(found.device))
         elif isinstance(found, Refused):
-            self._refuse(found.reason, found.source)
+            self.refused.note(found.reason, found.source)
         elif not isinstance(found, Ignored) and not found.is_last_known and self._fits(found):
             newest.take_other(
                 as_board(found, now), now, is_described=found.source not in self._in_home_assistant
@@ -74,13 +71,8 @@ class Others:
             else:
                 self._devices.add(found.device)
         if reason:
-            self._refuse(reason, found.source)
+            self.refused.note(reason, found.source)
         return not reason
-
-    def _refuse(self, reason: str, source: str) -> None:
-        reason = f"{source}: {reason}" if source else reason
-        is_known = reason in self.refused or len(self.refused) < _MOST_REASONS
-        self.refused[reason if is_known else _OTHER_REASONS] += 1
 
     def said(self) -> str:
         """What was refused since the last call, in words; "" if nothing was."""
