@@ -51,7 +51,7 @@ def cut(path: Path) -> None:
 
 def parsed(path: Path) -> None:
     data = path.read_bytes()
-    reader = decode._Reader(data, "collector-1", 0, (1,))
+    reader = decode._Reader(data, "collector-1", 0, (1,), None)
     for begin, ends in frames_of(data):
         with decode._without_collector():
             reader._chunk(reader._frames(begin, ends))
