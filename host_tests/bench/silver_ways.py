@@ -3,6 +3,7 @@
 what one writes with PySpark, DuckDB and polars, all in one run.
 
     python host_tests/bench/silver_ways.py [--rows 2000000] [--ways outpost-local duckdb-delta ...]
+        [--write]
 
 delta_ways.py has the ways, and says what those beside Outpost lack; growth_ways.py runs each in a
 process of its own. All get the same messages (1 to 5 readings, 1 % of them twice), the last 10,000
@@ -11,7 +12,7 @@ the formulas of the load: rows, and a checksum over all values and times.
 
 rows/s is by the clock, without the start of Spark or of the pool; CPU s has all processes, the JVM
 and the pool's workers included. Lines: of code, without comments and docstrings; Outpost's are its
-pipeline, whose table says which tests hold it.
+pipeline, whose table says which tests hold it. --write puts the table into README.md.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ sys.path.extend(paths.ALL)
 
 import delta_ways
 import growth_truth
+import marked_table
 import pipeline_growth
 import pipeline_load
 
 REPOSITORY = paths.REPOSITORY
+PAGE = Path(__file__).with_name("README.md")
 PIPELINE = REPOSITORY / "tools" / "outpost_tools" / "pipeline"
 _MORE = 10_000  # messages
 _DUPLICATES = 0.01
@@ -141,6 +144,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=2_000_000, help="%(default)s")
     parser.add_argument("--ways", nargs="+", choices=ways, default=ways, help="all")
     parser.add_argument("--rounds", type=int, default=1, help="%(default)s; the median counts")
+    parser.add_argument("--write", action="store_true", help="the table into README.md")
     parser.add_argument("--json", type=Path, default=REPOSITORY / "build" / "silver_ways.json")
     return parser.parse_args()
 
@@ -152,6 +156,8 @@ def main() -> int:
         results = measure(args, folder)
         shutil.rmtree(folder / "load")
     print(f"{results[0]['rows']:,} rows, {os.cpu_count()} cores\n\n{table(results)}")
+    if args.write:
+        marked_table.write(PAGE, "silver", table(results))
     args.json.parent.mkdir(exist_ok=True)
     args.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     return int(any(one["status"] not in ("ok", "not available") for one in results))
