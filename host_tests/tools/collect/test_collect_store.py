@@ -185,10 +185,13 @@ def test_segments_of_a_disk_are_uploaded_as_they_are(tmp_path, mosquitto, bucket
         collector.kill()
         faulty_store.clear()
         collector.start()
-        collector.wait_subscribed(times=2)  # mosquitto queues no more than 1,000
-        publisher.publish(packets[2000:])
+        collector.wait_subscribed(times=2)
+        for begin, end in ((2000, 2500), (2500, len(packets))):  # mosquitto queues 1,000 at most
+            publisher.publish(packets[begin:end])
+            # A set: killed between fsync and PUBACK, it stores a message once more.
+            sent = {data for _, data in packets[:end]}
+            wait_until(lambda sent=sent: set(collector.payloads()) == sent)
         publisher.close()
-        wait_until(lambda: len(collector.payloads()) == len(packets))
         assert collector.terminate() == 0
     here = segments.sealed_segments(collector.directory)
     there = segments.sealed_segments(target)
