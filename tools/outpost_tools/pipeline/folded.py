@@ -66,14 +66,15 @@ def added(parts: list[pa.Table]) -> pa.Table:
     rows = rows.drop_columns(["delays", "delay_max_ms", *_SETS]).flatten()
     counts = [(f"{name}.{part}", "sum") for name in health.COUNTS for part in ("seq", "value")]
     found = totals.combined(rows, _KEY, counts)
+    at = totals.places(rows, found, _KEY)
     last = ["last.received", "last.seq", "last.backlog"]
-    found = totals.with_last(found, rows, last, _KEY, ("boot",))
+    found = totals.with_last(found, rows, at, last, ("boot",))
     for name in totals.HEALTH:
         names = [f"{name}.{part}" for part in ("received", "seq", "value")]
-        found = totals.with_last(found, rows, names, _KEY)
+        found = totals.with_last(found, rows, at, names)
     for name in health.STATES:
         names = [f"{name}_received", f"{name}.seq", f"{name}.value"]
-        found = totals.with_last(found, rows, names, _KEY)
+        found = totals.with_last(found, rows, at, names)
     kind = pa.repeat(pa.scalar(KIND, pa.int8()), found.num_rows)
     found = found.append_column("kind", kind)
     for name, (streams, lists) in sets.items():

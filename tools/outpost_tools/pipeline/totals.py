@@ -53,6 +53,8 @@ def of_placed(rows: pa.Table) -> pa.Table:
 def added(parts: list[pa.Table]) -> pa.Table:
     """The totals of everything in the parts."""
     rows = pa.concat_tables([gold_schemas.TOTALS.empty_table(), *parts])
+    if not rows.num_rows:
+        return rows
     return joined(_combined(rows), sum_of_delays(rows, KEY), KEY)
 
 
@@ -95,8 +97,9 @@ def _combined(rows: pa.Table) -> pa.Table:
 def _combined_flat(rows: pa.Table) -> pa.Table:
     """One row per KEY; structs as columns NAME.FIELD."""
     found = combined(rows, KEY, list(BOUNDS.items()))
+    at = places(rows, found, KEY)
     for name, fields in _LASTS.items():
-        found = with_last(found, rows, [f"{name}.{field}" for field in fields], KEY)
+        found = with_last(found, rows, at, [f"{name}.{field}" for field in fields])
     return found
 
 
@@ -109,19 +112,35 @@ def combined(rows: pa.Table, key: list[str], more: list[tuple[str, str]]) -> pa.
     return found.rename_columns([*key, *(name for name, _ in how)])
 
 
+def places(rows: pa.Table, found: pa.Table, key: list[str]) -> pa.Array:
+    """For each of `rows`, the place of its key in `found`, which has all keys once."""
+    return pc.index_in(key_names(rows, key), value_set=key_names(found, key))
+
+
 def with_last(
-    found: pa.Table, rows: pa.Table, names: list[str], key: list[str], also: tuple[str, ...] = ()
+    found: pa.Table, rows: pa.Table, at: pa.Array, names: list[str], also: tuple[str, ...] = ()
 ) -> pa.Table:
-    """The maximum of these columns, compared in their order, for each key that has any; with the
-    columns `also` of the row that has it."""
-    known = rows.select([*key, *names, *also]).filter(pc.is_valid(rows[names[0]]))
-    known = known.sort_by([(name, "ascending") for name in names])
-    names = [*names, *also]
-    last = known.group_by(key, use_threads=False).aggregate([(name, "last") for name in names])
-    at = pc.index_in(key_names(found, key), value_set=key_names(last, key))
-    for name in names:
-        found = found.append_column(name, last[f"{name}_last"].take(at))
+    """The maximum of these columns, compared in their order, for each of `found` that has any; with
+    the columns `also` of the row that has it. at: places() of `rows`."""
+    known = rows.select([*names, *also]).append_column("at", at)
+    known = known.filter(pc.is_valid(rows[names[0]]))
+    if known.num_rows:
+        known = known.sort_by([(name, "ascending") for name in ("at", *names)])
+    for name in (*names, *also):
+        values = _last_of_each(known["at"].to_numpy(), known[name], found.num_rows)
+        found = found.append_column(name, values)
     return found
+
+
+def _last_of_each(at: np.ndarray, values: pa.ChunkedArray, count: int) -> pa.ChunkedArray:
+    """The last value that is not null, for each of `count` places. at: ascending."""
+    if values.null_count:
+        is_known = values.is_valid()
+        at, values = at[is_known.to_numpy()], values.filter(is_known)
+    ends = np.flatnonzero(np.diff(at, append=-1))
+    last = np.full(count, -1)
+    last[at[ends]] = ends
+    return values.take(pa.array(last, mask=last < 0))
 
 
 def key_names(rows: pa.Table, key: list[str] = KEY) -> pa.Array:
@@ -165,12 +184,12 @@ def sum_of_delays(rows: pa.Table, key: list[str]) -> pa.Table:
 
 def joined(facts: pa.Table, delays: pa.Table, key: list[str]) -> pa.Table:
     """Rows of TOTALS: facts, with the delays of each key as a map. What they lack is null."""
-    at = pc.index_in(key_names(delays, key), value_set=key_names(facts, key))
-    delays = delays.append_column("at", at).sort_by([("at", "ascending"), ("ms", "ascending")])
-    places = delays["at"].to_numpy().astype(np.int64)
-    counts = np.bincount(places, minlength=facts.num_rows)
+    delays = delays.append_column("at", places(delays, facts, key))
+    delays = delays.sort_by([("at", "ascending"), ("ms", "ascending")])
+    at = delays["at"].to_numpy().astype(np.int64)
+    counts = np.bincount(at, minlength=facts.num_rows)
     highest = np.full(facts.num_rows, np.iinfo(np.int64).min)
-    np.maximum.at(highest, places, delays["max_ms"].to_numpy())
+    np.maximum.at(highest, at, delays["max_ms"].to_numpy())
     offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
     ms, count = (delays[name].combine_chunks() for name in ("ms", "count"))
     columns = {name: facts[name] for name in facts.column_names if "." not in name}
