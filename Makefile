@@ -50,7 +50,7 @@ test-micropython: setup  ## the firmware under MicroPython: 64-bit, and what shi
 	@$(BIN)/python host_tests/run_micropython.py
 
 test-long: setup  ## what `make test` leaves out for its time; CI runs it: a quarter of an hour
-	@$(BIN)/python -m pytest $(PARALLEL) -m long
+	@$(BIN)/python -m pytest $(PARALLEL) -m "long or slow"
 	@$(BIN)/python host_tests/run_micropython.py --long
 
 commands: setup  ## 1,000 commands over power cuts and killed brokers, in virtual time

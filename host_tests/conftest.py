@@ -17,6 +17,8 @@ import paths
 
 sys.path[:0] = paths.ALL
 
+import cpu_times  # noqa: E402 - the path must be set first
+
 # A test's JVM lives for a minute: the second compiler and the parallel collector cost more than
 # they bring.
 for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
@@ -61,7 +63,12 @@ _LONGEST = (
 )  # fmt: skip
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
+    slow = cpu_times.listed()
+    for item in items:
+        if cpu_times.name_of(item.nodeid) in slow:
+            item.add_marker("slow")
     place = {name: number for number, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
 

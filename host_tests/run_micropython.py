@@ -3,7 +3,7 @@
 CPython-only.
 
     python3 host_tests/run_micropython.py       sources on 64-bit, then what ships on 32-bit
-    python3 host_tests/run_micropython.py --long    sources on 32-bit, and the long files on 64-bit
+    python3 host_tests/run_micropython.py --long    sources on 32-bit, and what that leaves out
     python3 host_tests/run_micropython.py --arch i386 -k outbox    32-bit sources only, and of the
                                                 files those with "outbox" in their path
     python3 host_tests/run_micropython.py --shipped -k outbox      the same over what ships
@@ -13,16 +13,18 @@ What ships: `outpost`, every `board` and what it brings are the .mpy files that 
 copies, compiled for the 32-bit interpreter of this machine; their sources cannot be imported then.
 
 A first line `# cpython-only: <reason>` keeps a file out of here, `# micropython-only: <reason>`
-keeps it out of pytest; a file with a line `# long:` on top runs on 32-bit over what ships, and
-on 64-bit with --long. Each file has its own process, and imports from its own folder and from
-those that paths.py lists. The files on disk and the files that reported a result are compared at
-the end. A skip prints its reason; one that begins with "missing" is a failure when CI=true.
+keeps it out of pytest. A file with a line `# long:` on top runs on 32-bit over what ships, and
+on 64-bit with --long; one with `# slow:` runs on both with --long. Each file has its own process,
+and imports from its own folder and from those that paths.py lists. The files on disk and the files
+that reported a result are compared at the end. A skip prints its reason; one that begins with
+"missing" is a failure when CI=true.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,11 +55,10 @@ class Target:
 
     architecture: str
     is_shipped: bool = False
-    takes_long: bool = True
-    takes_short: bool = True
+    takes: tuple[str, ...] = ("short", "long", "slow")
 
-    def takes(self, path: Path) -> bool:
-        return self.takes_long if is_long(path) else self.takes_short
+    def takes_file(self, path: Path) -> bool:
+        return kind_of(path) in self.takes
 
     @property
     def title(self) -> str:
@@ -74,10 +75,12 @@ def everything(*, long: bool = False) -> list[Target]:
     small = [name for name in narrow if name != wide][:1]
     if long:
         return [
-            *(Target(name, takes_long=False) for name in small),
-            Target(wide, takes_short=False),
+            *(Target(name, takes=("short",)) for name in small),
+            *(Target(name, is_shipped=True, takes=("slow",)) for name in small),
+            Target(wide, takes=("long", "slow")),
         ]
-    return [Target(wide, takes_long=False), *(Target(name, is_shipped=True) for name in small)]
+    shipped = (Target(name, is_shipped=True, takes=("short", "long")) for name in small)
+    return [Target(wide, takes=("short",)), *shipped]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +141,10 @@ def discover(folder: Path, pattern: str = "") -> list[str]:
     ]
 
 
-def is_long(path: Path) -> bool:
-    return any(line.startswith("# long:") for line in first_lines(path))
+def kind_of(path: Path) -> str:
+    """ "short", "long" or "slow"."""
+    marked = (re.match(r"# (long|slow):", line) for line in first_lines(path))
+    return next((found[1] for found in marked if found), "short")
 
 
 def unreported(on_disk: Iterable[str], reported: Iterable[str]) -> list[str]:
@@ -247,7 +252,9 @@ def run_files(
     place: Place, folder: Path, options: argparse.Namespace
 ) -> tuple[list[Result], list[str]]:
     def wanted() -> list[str]:
-        return [name for name in discover(folder, options.k) if place.target.takes(folder / name)]
+        return [
+            name for name in discover(folder, options.k) if place.target.takes_file(folder / name)
+        ]
 
     files, results = wanted(), []
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
@@ -255,7 +262,7 @@ def run_files(
             show(result, options.verbose)
             results.append(result)
     problems = unreported(wanted(), [result.file for result in results])
-    if not files and place.target.takes_long and place.target.takes_short:
+    if not files and len(place.target.takes) > 2:
         problems.append(
             f"{folder} has no test file for MicroPython"
             + f" with {options.k!r} in its path" * bool(options.k)

@@ -1,5 +1,5 @@
 # micropython-only: CPython has no VfsLfs2
-# long: half a minute and more
+# slow: half a minute and more
 """littlefs and pinned outbox on one chip, the power cut in either: short form. The long one:
 host_tests/fuzz/hunt_pinned.py.
 """

@@ -181,11 +181,14 @@ def test_what_ships_is_run_by_default_on_32_bit_and_the_rest_with_long(tmp_path)
         "# micropython-only: a reason\n# long: a minute\n" + PASSING_TEST_FILE
     )
     (tmp_path / "test_c.py").write_text(PASSING_TEST_FILE)
+    (tmp_path / "test_d.py").write_text("# slow: two minutes\n" + PASSING_TEST_FILE)
     for architecture in interpreters.REQUIRED_ARCHITECTURES:
         required_micropython(architecture)
     names = ["test_a.py", "test_b.py", "test_c.py"]
     assert files_run(tmp_path) == {"amd64": ["test_c.py"], "i386 shipped": names}
-    assert files_run(tmp_path, "--long") == {"amd64": names[:2], "i386": ["test_c.py"]}
+    assert files_run(tmp_path, "--long") == {
+        "amd64": [*names[:2], "test_d.py"], "i386": ["test_c.py"], "i386 shipped": ["test_d.py"]
+    }  # fmt: skip
 
 
 def files_run(folder, *options):

@@ -1,4 +1,4 @@
-# long: thousands of cases
+# slow: thousands of cases
 """Faults of the flash beyond a clean power cut: blocks that die, flipped bits, cells that read
 differently each time, drivers that raise, torn formats. Nothing promised is lost, no number is used
 again.

@@ -1,4 +1,4 @@
-# long: half a minute and more
+# slow: half a minute and more
 """The outbox's promise at every flash operation: short form. The long one: `make power-loss`."""
 
 import unittest

@@ -1,5 +1,5 @@
 # micropython-only: 100,000 messages take CPython a minute
-# long: half a minute and more
+# slow: half a minute and more
 """What a message costs the flash, on RP2's geometry, in the long run."""
 
 import unittest

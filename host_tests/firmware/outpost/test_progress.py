@@ -1,3 +1,4 @@
+# slow: days of virtual time
 """The law of progress (`suspects.py`), a test for each way in which a board once stopped for good.
 `host_tests/prove/prove_progress.py` has the mixtures."""
 
