@@ -185,6 +185,7 @@ def test_what_ships_is_run_by_default_on_32_bit_and_the_rest_with_long(tmp_path)
         required_micropython(architecture)
     names = ["test_a.py", "test_b.py", "test_c.py"]
     assert files_run(tmp_path) == {"amd64": ["test_c.py"], "i386 shipped": names}
+    assert files_run(tmp_path, "--quick") == {"amd64": ["test_c.py"]}
     assert files_run(tmp_path, "--long") == {"amd64": names[:2], "i386": ["test_c.py"]}
 
 
