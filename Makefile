@@ -43,9 +43,10 @@ brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt
 
 test: setup lint types test-cpython test-micropython  ## all checks
 
-quick: setup  ## the library alone, under CPython and 64-bit MicroPython: a minute
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder host_tests/firmware
-	@$(BIN)/python host_tests/run_micropython.py --quick --folder host_tests/firmware
+QUICK_FOLDER := host_tests/firmware/outpost
+quick: setup  ## the library under CPython and 64-bit MicroPython, no long files: a minute
+	@QUICK=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile $(QUICK_FOLDER)
+	@$(BIN)/python host_tests/run_micropython.py --quick --folder $(QUICK_FOLDER)
 
 test-cpython: setup  ## the tests under CPython (pytest)
 	@$(BIN)/python -m pytest $(PARALLEL)
