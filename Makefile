@@ -44,7 +44,7 @@ brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt
 test: setup lint types test-cpython test-micropython  ## all checks
 
 QUICK_FOLDER := host_tests/firmware/outpost
-quick: setup  ## the library under CPython and 64-bit MicroPython, no long files: a minute
+quick: setup  ## the library under CPython and 64-bit MicroPython, no long files: 40 s
 	@QUICK=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile $(QUICK_FOLDER)
 	@$(BIN)/python host_tests/run_micropython.py --quick --folder $(QUICK_FOLDER)
 
