@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 	bench-sources bench-start bench-store bench-year brokers build clean cluster-test commands \
 	demo demo-seeds format fuzz help home-assistant kills kills-foreign kills-readers \
 	kills-run kills-store kills-tables kit-cuts lint live-pictures lock lock-packages mixed \
-	mutants power-loss program-heap prove refusals rp2 setup size size-diff soak \
+	mutants power-loss program-heap prove quick refusals rp2 setup size size-diff soak \
 	soak-collector test test-cpython test-long test-micropython types update-cuts venv \
 	virtual-days
 
@@ -23,7 +23,7 @@ help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | \
 		sed -E 's/^([a-z0-9-]+):[^#]*## ?/\1\t/' | expand -t 20
 
-setup:  ## everything the tests need: .venv, MicroPython, mosquitto, Java; without root
+setup:  ## all that tests need: .venv, MicroPython, mosquitto, Java, Chromium; without root
 	@$(PYTHON) tools/setup.py
 
 venv:
@@ -42,6 +42,11 @@ brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt
 		$(BIN)/outpost demo --broker $$broker --out build/demo-$$broker || exit 1; done
 
 test: setup lint types test-cpython test-micropython  ## all checks
+
+QUICK_FOLDER := host_tests/firmware/outpost
+quick: setup  ## the library under CPython and 64-bit MicroPython, no long files: 40 s
+	@QUICK=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile $(QUICK_FOLDER)
+	@$(BIN)/python host_tests/run_micropython.py --quick --folder $(QUICK_FOLDER)
 
 test-cpython: setup  ## the tests under CPython (pytest)
 	@$(BIN)/python -m pytest $(PARALLEL)

@@ -20,8 +20,9 @@ TOOLS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TOOLS))
 
 from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
-from outpost_tools.fetch import pinned, programs  # noqa: E402
-from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable, label  # noqa: E402
+from outpost_tools.fetch import chromium, pinned, programs  # noqa: E402
+from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable  # noqa: E402
+from outpost_tools.fetch.program import Program, label  # noqa: E402
 
 _MACHINES = ("x86_64", "aarch64")
 FROZEN_BUILD = (("i386", "libc6-dev"), ("i386", "libgcc-14-dev"))
@@ -34,13 +35,14 @@ def all_packages() -> Iterator[tuple[str, str]]:
         yield program.architecture, program.package
 
 
-def all_programs() -> Iterator[programs.Program]:
+def all_programs() -> Iterator[Program]:
     yield programs.EMULATOR
     for name in _MACHINES:
         machine = interpreters.machine(name)
         assert machine, name
         yield programs.mosquitto(machine)
         yield programs.jre(machine)
+        yield chromium.program(machine)
         for architecture in machine.required + machine.optional:
             yield programs.micropython(architecture, machine)
 

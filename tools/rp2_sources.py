@@ -14,12 +14,12 @@ from pathlib import Path
 
 from outpost_tools.fetch.cache_rules import drop_unused, say, whole
 from outpost_tools.fetch.debian_packages import (
-    SUITE,
     PrivateApt,
     Unobtainable,
     unpack_packages,
     unpack_source,
 )
+from outpost_tools.fetch.program import SUITE
 
 SOURCES = ("micropython", "mbedtls", "lwip")
 # packages that contain a source tree

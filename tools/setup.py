@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Sets up everything that Outpost's tests and demo need: `.venv`, MicroPython, a broker, Java.
+"""Sets up all that Outpost's tests and demo need: `.venv`, MicroPython, a broker, Java, a browser.
 
     python3 tools/setup.py            what `make test` needs; status 1 if any of it is missing
-    python3 tools/setup.py --demo     what `make demo` needs: no packages of the tests, and only the
-                                      virtual environment is required; the demo names the
-                                      fallbacks that it uses
+    python3 tools/setup.py --demo     what `make demo` needs: no packages of the tests, no browser,
+                                      and only the virtual environment is required; the demo names
+                                      the fallbacks that it uses
     python3 tools/setup.py --arm      MicroPython for ARM too (its emulator qemu-arm is a download
                                       of 71 MB, once)
     python3 tools/setup.py --rp2      MicroPython for the emulated RP2040 too (159 MB once, and
@@ -211,7 +211,8 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     wanted = interpreters.ARCHITECTURES if arguments.arm else interpreters.DEFAULT_ARCHITECTURES
-    there = programs.ensure(tuple(programs.KINDS), wanted)
+    kinds = programs.OF_USERS if arguments.demo else tuple(programs.KINDS)
+    there = programs.ensure(kinds, wanted)
     there["venv"] = programs.attempt(".venv", VENV_HINT, lambda: ensure_venv(arguments.demo))
     if arguments.rp2 and there["venv"]:
         there["rp2"] = programs.attempt("MicroPython for the RP2040", RP2_HINT, ensure_rp2_image)

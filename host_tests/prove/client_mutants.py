@@ -13,6 +13,7 @@ TESTS = (
     "test_in_flight", "test_queued", "test_streaming", "test_connection_life", "test_defects",
     "test_outbox_contract", "test_session_house", "test_conformance_client",
     "test_scripted_server", "test_series_bits", "test_packets", "test_progress",
+    "test_progress_day",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 import run_micropython
 from outpost_tools.common import interpreters
 from outpost_tools.common.errors import ToolError
-from outpost_tools.fetch.debian_packages import Program
+from outpost_tools.fetch.program import Program
 from paths import HOST_TESTS
 
 WORD_BITS = {"amd64": 64, "i386": 32, "armhf": 32}
@@ -186,9 +186,25 @@ def test_what_ships_is_run_by_default_on_32_bit_and_the_rest_with_long(tmp_path)
         required_micropython(architecture)
     names = ["test_a.py", "test_b.py", "test_c.py"]
     assert files_run(tmp_path) == {"amd64": ["test_c.py"], "i386 shipped": names}
+    assert files_run(tmp_path, "--quick") == {"amd64": ["test_c.py"]}
     assert files_run(tmp_path, "--long") == {
         "amd64": [*names[:2], "test_d.py"], "i386": ["test_c.py"], "i386 shipped": ["test_d.py"]
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("quick", ["", "1"])
+def test_quick_leaves_the_long_files_out_of_pytest_too(quick):
+    folder = HOST_TESTS / "firmware" / "outpost"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", str(folder)],
+        capture_output=True, text=True, check=True, cwd=HOST_TESTS.parent,
+        env=os.environ | {"QUICK": quick},
+    )  # fmt: skip
+    collected = {line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line}
+    files = {path for path in folder.glob("test_*.py") if path.read_text().startswith("# long:")}
+    assert len(files) > 10
+    assert {path.name in " ".join(collected) for path in files} == {not quick}
+    assert any(name.endswith("test_progress.py") for name in collected)
 
 
 def files_run(folder, *options):

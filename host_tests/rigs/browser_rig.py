@@ -7,8 +7,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
-import shutil
 import subprocess
 import time
 import urllib.request
@@ -16,7 +14,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.sync.client import connect
+
+from outpost_tools.fetch.chromium import find
 
 # No sandbox: containers and root cannot have one, and the pages are our own.
 _FLAGS = (
@@ -36,11 +37,10 @@ _START_S = 60
 _SERIOUS = "v => v.impact === 'serious' || v.impact === 'critical'"
 
 
-def find() -> str | None:
-    """Returns the command of Chromium or Chrome; None if there is none."""
-    return os.environ.get("CHROMIUM") or next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
+def skip_without() -> None:
+    """For a module of tests: skips it if there is no browser."""
+    if find() is None:
+        pytest.skip("missing: Chromium; run `make setup`", allow_module_level=True)
 
 
 class Browser:

@@ -12,7 +12,8 @@ from outpost_tools import DISTRIBUTION, cli
 from outpost_tools.common import java, needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.fetch import arguments, programs
-from outpost_tools.fetch.debian_packages import Program, unpack_packages
+from outpost_tools.fetch.debian_packages import unpack_packages
+from outpost_tools.fetch.program import Program
 
 USES_SPARK = """
 import sys

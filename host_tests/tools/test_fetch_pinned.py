@@ -14,7 +14,8 @@ import pytest
 import lock_packages
 from outpost_tools.common import interpreters
 from outpost_tools.fetch import pinned, programs
-from outpost_tools.fetch.debian_packages import Program, Unobtainable
+from outpost_tools.fetch.debian_packages import Unobtainable
+from outpost_tools.fetch.program import Program
 
 PATH = "pool/main/h/hello/hello_1.0+b1_all.deb"  # `+` is another character in an address
 HELLO = Program("hello", "hello", "amd64", "/usr/bin/hello", is_static=True)

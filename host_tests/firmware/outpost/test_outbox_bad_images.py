@@ -1,3 +1,4 @@
+# long: thousands of cases
 """Bad images: a clear status, never a crash, a hang or an invented message; what can be read is
 read.
 """

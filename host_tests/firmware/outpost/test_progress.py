@@ -1,4 +1,3 @@
-# slow: days of virtual time
 """The law of progress (`suspects.py`), a test for each way in which a board once stopped for good.
 `host_tests/prove/prove_progress.py` has the mixtures."""
 
@@ -164,12 +163,6 @@ class TestSilence(unittest.TestCase):
         world.publish(*([b"mute"] * 16), b"1")
         world.run(24 * 3600, lambda: bool(world.got))
         self.assertEqual(world.payloads(), [b"1"])
-
-    def test_a_server_that_is_silent_for_a_day_has_nothing_set_aside(self):
-        world = World(outbox=on_flash())
-        world._take = lambda *_: b""
-        world.publish(*numbered(10)).run(24 * 3600)
-        self.assertEqual(world.outbox.aside, 0)
 
     def test_qos_0_goes_out_while_one_is_silent(self):
         world = self.silent_world().publish(b"mute")

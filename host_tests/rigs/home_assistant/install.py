@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 
 from outpost_tools.common import interpreters
-from outpost_tools.fetch.debian_packages import Program, Unobtainable
+from outpost_tools.fetch.debian_packages import Unobtainable
+from outpost_tools.fetch.program import Program
 from outpost_tools.fetch.programs import Fetcher
 
 HERE = Path(__file__).resolve().parent

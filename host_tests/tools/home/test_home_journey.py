@@ -27,6 +27,7 @@ from outpost_tools.common.interpreters import find_mosquitto
 from paths import RIGS
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+browser_rig.skip_without()
 
 
 class Newcomer:
@@ -160,14 +161,13 @@ def test_from_an_empty_folder_to_values_on_the_page(newcomer, home, board, tmp_p
     flashed(newcomer, board)
     wait_until(lambda: 'outpost_reading{board="kitchen",sensor="count"' in home.page("/metrics"))
     print(f"from nothing to values: {time.monotonic() - began:.0f} s, every step wrong once")
-    if command := browser_rig.find():
-        with browser_rig.Browser(command, tmp_path / "browser") as browser:
-            browser.load(f"http://127.0.0.1:{home.page_port}/", 1280, 900)
-            browser.wait_for("document.body.innerText.includes('kitchen')")
-            browser.wait_for("document.body.innerText.includes('count')")
-            before = browser.ask("document.body.innerText")
-            browser.wait_for(f"document.body.innerText !== {json.dumps(before)}")
-            assert not browser.errors
+    with browser_rig.Browser(browser_rig.find(), tmp_path / "browser") as browser:
+        browser.load(f"http://127.0.0.1:{home.page_port}/", 1280, 900)
+        browser.wait_for("document.body.innerText.includes('kitchen')")
+        browser.wait_for("document.body.innerText.includes('count')")
+        before = browser.ask("document.body.innerText")
+        browser.wait_for(f"document.body.innerText !== {json.dumps(before)}")
+        assert not browser.errors
     assert home.terminate(signal.SIGINT) == 0  # in the middle; the board measures on
     time.sleep(2)
     home.start()

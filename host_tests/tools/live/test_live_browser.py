@@ -19,11 +19,7 @@ from live_server import Server, payload
 from outpost_tools.common.broker import Broker
 from outpost_tools.common.interpreters import find_mosquitto
 
-if browser_rig.find() is None:
-    pytest.skip(
-        "optional: chromium, by apt-get install chromium, or its path in CHROMIUM",
-        allow_module_level=True,
-    )
+browser_rig.skip_without()
 if find_mosquitto() is None:
     pytest.skip("missing: mosquitto; run `make setup`", allow_module_level=True)
 

@@ -21,11 +21,7 @@ except ImportError as problem:
 
 from outpost_tools import cli
 
-if browser_rig.find() is None:
-    pytest.skip(
-        "optional: chromium, by apt-get install chromium, or its path in CHROMIUM",
-        allow_module_level=True,
-    )
+browser_rig.skip_without()
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 # On a quiet core 0.1 to 0.3 s; this machine may be busy with ten other things.

@@ -13,11 +13,7 @@ import pytest
 import browser_rig
 from setup_server import SetupServer
 
-if browser_rig.find() is None:
-    pytest.skip(
-        "optional: chromium, by apt-get install chromium, or its path in CHROMIUM",
-        allow_module_level=True,
-    )
+browser_rig.skip_without()
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

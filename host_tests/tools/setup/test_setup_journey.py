@@ -23,11 +23,7 @@ from paths import REPOSITORY, RIGS
 from setup_server import SetupServer
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
-if browser_rig.find() is None:
-    pytest.skip(
-        "optional: chromium, by apt-get install chromium, or its path in CHROMIUM",
-        allow_module_level=True,
-    )
+browser_rig.skip_without()
 if find_mosquitto() is None:
     pytest.skip("missing: mosquitto; run `make setup`", allow_module_level=True)
 
@@ -135,6 +131,8 @@ def save_and_change(browser, board, tmp_path):
     browser.wait_for("!document.getElementById('overwrite').hidden")
     click(browser, "no")
     browser.ask("document.getElementById('files').open = true")
+    # "saved" comes before the list of the files, and a list takes no name that it does not have
+    browser.wait_for("[...document.getElementById('file').options].some(one => one.value)")
     enter(browser, "file", "kitchen.toml")
     enter(browser, "interval_ms", "1")
     click(browser, "load")

@@ -18,79 +18,21 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-SUITE = "trixie"  # Debian 13: the first with MicroPython 1.25
+from outpost_tools.fetch.program import LOADERS, SUITE, Program
+
 _TOOLS = ("apt-get", "dpkg-deb")
 _HELPER = "/usr/lib/apt/apt-helper"  # from the package apt
 # For networks that are less reliable than a server's:
 _PATIENCE = {"Acquire::Retries": 3, "Acquire::http::Timeout": 60}
 _WHY_APT = "it needs Debian's apt and dpkg"
 _WHY = {"git": "it applies Debian's patches; on Debian: apt install git"}
-LOADERS = {
-    "amd64": "x86_64-linux-gnu/ld-linux-x86-64.so.2",
-    "i386": "i386-linux-gnu/ld-linux.so.2",
-    "arm64": "aarch64-linux-gnu/ld-linux-aarch64.so.1",
-    "armhf": "arm-linux-gnueabihf/ld-linux-armhf.so.3",
-}
 
 
 class Unobtainable(Exception):
     """A program cannot be fetched; the message says why and what to do."""
-
-
-def label(architecture: str, package: str) -> str:
-    """The name of a package of the suite."""
-    return f"{SUITE}-{architecture}-{package}"
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A program from a Debian package: `name` is the command that is made in the cache, `path` the
-    file inside the package."""
-
-    name: str
-    package: str
-    architecture: str
-    path: str
-    is_static: bool = False  # needs no loader and no libraries, so only the program itself is kept
-    options: tuple[str, ...] = ()  # its first arguments
-    emulator: str = ""  # the program that runs it if the machine cannot
-
-    @property
-    def folder(self) -> str:
-        return label(self.architecture, self.package)
-
-    def wrapper(self) -> str:
-        """The shell script that starts it; it finds its folder relative to itself, so that the
-        cache may be moved."""
-        lines = ["#!/bin/sh", f'root="${{0%/*}}/../roots/{self.folder}"']
-        if self.is_static:
-            lines += [f'exec "$root{self.path}" "$@"']
-        elif self.emulator:
-            lines += [
-                f'emulator="${{0%/*}}/{self.emulator}"',
-                f'[ -x "$emulator" ] || emulator={self.emulator}',
-                f'exec "$emulator" -L "$root" "$root{self.path}" "$@"',
-            ]
-        else:
-            loader = LOADERS[self.architecture]
-            libraries = f"$root/usr/lib/{Path(loader).parent}"
-            start = f'exec "$root/usr/lib/{loader}" --library-path "{libraries}"'
-            lines += [" ".join((start, f'"$root{self.path}"', *self.options, '"$@"'))]
-        return "\n".join(lines) + "\n"
-
-    def is_in(self, cache: Path) -> bool:
-        """Whether the cache has all of it: the wrapper is written last, the root appears by one
-        rename."""
-        wrapper = cache / "bin" / self.name
-        return (
-            (cache / "roots" / self.folder).is_dir()
-            and wrapper.exists()
-            and wrapper.read_text() == self.wrapper()
-        )
 
 
 def _run(
@@ -319,6 +261,9 @@ def install(program: Program, packages: list[Path], cache: Path, work: Path) -> 
         raise Unobtainable(f"package {program.package} of {SUITE} has no {program.path}")
     if program.is_static:
         _keep_only(program.path, work)
+    elif program.loader_beside:
+        loader = work / f"root/usr/lib/{LOADERS[program.architecture]}"
+        shutil.copy(loader, work / f"root{program.loader}")
     target = cache / "roots" / program.folder
     target.parent.mkdir(exist_ok=True)
     shutil.rmtree(target, ignore_errors=True)

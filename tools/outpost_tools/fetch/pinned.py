@@ -12,7 +12,8 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
-from outpost_tools.fetch.debian_packages import Unobtainable, archive_address, download, label
+from outpost_tools.fetch.debian_packages import Unobtainable, archive_address, download
+from outpost_tools.fetch.program import label
 
 LOCK = Path(__file__).parent / "packages.lock"
 

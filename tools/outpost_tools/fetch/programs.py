@@ -1,6 +1,6 @@
 """Which programs are fetched if the machine lacks them, and the check that each runs.
 
-Knows packages and commands; debian_packages.py unpacks packages and starts their programs.
+Knows packages and commands; debian_packages.py unpacks packages, program.py starts their programs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from pathlib import Path
 from outpost_tools.common import interpreters, java
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.interpreters import Machine
+from outpost_tools.fetch import chromium
 from outpost_tools.fetch.archive import Archive
 from outpost_tools.fetch.cache_rules import locked, say
-from outpost_tools.fetch.debian_packages import Program, Unobtainable, install
+from outpost_tools.fetch.debian_packages import Unobtainable, install
+from outpost_tools.fetch.program import Program
 
 _ARCHIVE = "let this machine reach its Debian archive, or"
 MICROPYTHON_HINT = f"{_ARCHIVE} name a build of 1.25 or newer in MICROPYTHON"
@@ -28,6 +30,7 @@ JAVA_HINT = (
     f"Spark needs Java {java.OLDEST} or newer; {_ARCHIVE} install it: apt install "
     "default-jre-headless"
 )
+CHROMIUM_HINT = f"{_ARCHIVE} install it: apt install chromium; or name one in CHROMIUM"
 EMULATOR = Program("qemu-arm", "qemu-user", "amd64", "/usr/bin/qemu-arm", is_static=True)
 
 
@@ -131,6 +134,14 @@ def ensure_java(fetcher: Fetcher) -> str:
     return java.describe()
 
 
+def ensure_chromium(fetcher: Fetcher) -> str:
+    """Returns its description. Raises Unobtainable."""
+    if fetcher.private or not chromium.find():
+        fetcher.get(chromium.program(fetcher.machine))
+        return chromium.describe(str(chromium.private()))
+    return chromium.describe(chromium.find())
+
+
 def attempt(name: str, hint: str, action: Callable[..., str], *arguments: object) -> bool:
     """Does one item and reports the result, with `hint` if it failed.
 
@@ -181,4 +192,15 @@ def _java(fetcher: Fetcher, _: tuple[str, ...]) -> dict[str, bool]:
     return {"java": attempt("Java", JAVA_HINT, ensure_java, fetcher)}
 
 
-KINDS = {"micropython": _micropythons, "mosquitto": _mosquitto, "java": _java}
+def _chromium(fetcher: Fetcher, _: tuple[str, ...]) -> dict[str, bool]:
+    return {"chromium": attempt("Chromium", CHROMIUM_HINT, ensure_chromium, fetcher)}
+
+
+KINDS = {
+    "micropython": _micropythons,
+    "mosquitto": _mosquitto,
+    "java": _java,
+    "chromium": _chromium,
+}
+# all but what only tests need
+OF_USERS = ("micropython", "mosquitto", "java")
