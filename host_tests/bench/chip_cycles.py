@@ -2,7 +2,7 @@
 
 Uses the real interpreter (tools/rp2_image.py builds it), the files that `outpost flash` copies, and
 umqtt.simple beside them on the same chip. Nothing is random there: a second run has the same
-figures. Without the image or a compiler the sections stay empty, and this says so.
+figures. Without the image or a compiler they raise ToolError.
 """
 
 from __future__ import annotations
@@ -16,22 +16,20 @@ LIMIT_S = 30
 FROZEN = "pico-outpost"
 
 
-def _why_not() -> str:
+def _need_emulator() -> None:
     from rp2040 import core, image
 
     try:
         core.library()
     except core.NoCompiler as error:
-        return str(error)
-    return "" if image.find() else f"no MicroPython for the RP2040 in the cache; {image.HINT}"
+        raise ToolError(str(error)) from None
+    if not image.find():
+        raise ToolError(f"no MicroPython for the RP2040 in the cache; {image.HINT}")
 
 
 def cycles() -> dict[str, dict]:
     """Returns {row: cycles, flash_ms, ...}; see rp2040/cycles.py."""
-    reason = _why_not()
-    if reason:
-        print(f"\nCycles on the RP2040: not counted: {reason}")
-        return {}
+    _need_emulator()
     from rp2040 import cycles as counted
 
     rows, _ = counted.measure(counted.parse([]))
@@ -42,10 +40,7 @@ def cycles() -> dict[str, dict]:
 
 def series() -> dict[str, dict]:
     """Returns the same for a series of 60 samples of three values, and for a message per sample."""
-    reason = _why_not()
-    if reason:
-        print(f"\nCycles of series on the RP2040: not counted: {reason}")
-        return {}
+    _need_emulator()
     from rp2040 import counter
     from rp2040 import cycles as counted
 
@@ -63,22 +58,15 @@ def start() -> dict[str, float]:
     message, with an interpreter that has `network` and `socket` built in, as a Pico W's; to
     connection and delivery, with stand-ins for them.
 
-    As files, and frozen into the image: `frozen_` rows, if that image is in the cache.
+    As files, and frozen into the image: `frozen_` rows.
     """
-    reason = _why_not()
-    if reason:
-        print(f"\nStart on the RP2040: not measured: {reason}")
-        return {}
+    _need_emulator()
     from rp2040 import image
 
     found = {}
     for prefix, names in (("", ("pico-ppp", "pico")), ("frozen_", ("pico-ppp-outpost", FROZEN))):
         if missing := [name for name in names if not image.find(name)]:
-            print(
-                f"\n{prefix}start on the RP2040: not measured: "
-                f"no image {missing[0]} of these sources; {image.HINT}"
-            )
-            continue
+            raise ToolError(f"no image {missing[0]} of these sources; {image.HINT}")
         rows = {"stored_s": _stored(names[0])} | _delivered(names[1])
         found |= {f"{prefix}{name}": value for name, value in rows.items()}
     said = ", ".join(f"{name} {value}" for name, value in found.items())
@@ -88,10 +76,7 @@ def start() -> dict[str, float]:
 
 def wake() -> dict[str, dict[str, int]]:
     """Returns {row: {step: ms}}; see chip_wake.py."""
-    reason = _why_not()
-    if reason:
-        print(f"\nLedger of a wake: not measured: {reason}")
-        return {}
+    _need_emulator()
     import chip_wake
 
     return chip_wake.section()

@@ -28,14 +28,14 @@ from outpost_tools.kit.bench import Bench
 from outpost_tools.kit.outcome import World
 
 HERE = Path(__file__).parent / "kit_programs"
-PROGRAMS = (
-    paths.BENCH_BOARD / "example" / "garden.py",  # with Outpost
-    HERE / "with_umqtt_simple.py",
-    HERE / "with_umqtt_robust.py",
-)
+PROGRAMS = {
+    "Outpost": paths.BENCH_BOARD / "example" / "garden.py",
+    "umqtt.simple, reset when anything fails": HERE / "with_umqtt_simple.py",
+    "umqtt.robust": HERE / "with_umqtt_robust.py",
+}
 PEERS = ("micropython-umqtt.simple", "micropython-umqtt.robust")
 OUTAGES = {
-    "none": (),
+    "no outage": (),
     "broker away, 3 min": (4, 7, "refuses"),
     "path silent, 3 min": (4, 7, "silent"),
     "no Wi-Fi, 3 min": (4, 7, "no_wifi"),
@@ -81,7 +81,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for program in PROGRAMS:
+        for program in PROGRAMS.values():
             shutil.copy(program, folder)
         (folder / "umqtt").mkdir()
         for peer in map(fetch_peers.fetch, PEERS):
@@ -90,10 +90,10 @@ def main() -> int:
                 return 1
             for source in peer.folder.glob("**/umqtt/*.py"):
                 shutil.copy(source, folder / "umqtt")
-        print("| program |", " | ".join([*OUTAGES, "power cuts that lose one"]), "|")
+        print("| program |", " | ".join([*OUTAGES, "power cuts"]), "|")
         print("|---|" + "---:|" * (len(OUTAGES) + 1))
-        for program in PROGRAMS:
-            print("|", " | ".join([program.stem, *row(folder, program, options.minutes)]), "|")
+        for title, program in PROGRAMS.items():
+            print("|", " | ".join([title, *row(folder, program, options.minutes)]), "|")
     return 0
 
 

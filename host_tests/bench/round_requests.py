@@ -219,6 +219,7 @@ def main() -> int:
     )
     parser.add_argument("--boards", type=int, default=1000, help="%(default)s")
     parser.add_argument("--write", action="store_true", help="the table into README.md")
+    parser.add_argument("--json", type=Path, default=REQUESTS, help="%(default)s")
     args = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="outpost-requests-") as name,
@@ -231,8 +232,8 @@ def main() -> int:
     print(table(found))
     if args.write:
         marked_table.write(PAGE, "requests", table(found))
-    REQUESTS.parent.mkdir(exist_ok=True)
-    REQUESTS.write_text(json.dumps(summary(found), indent=1))
+    args.json.parent.mkdir(exist_ok=True)
+    args.json.write_text(json.dumps(summary(found), indent=1))
     return 0
 
 

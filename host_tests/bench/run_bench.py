@@ -4,7 +4,8 @@
     .venv/bin/python host_tests/bench/run_bench.py [SECTION ...]      all, or those named
 
 A section prints its table and returns what belongs under its name in the file; sections not run
-keep their content in the file. Sections of SECTIONS are measured once, because they have no noise.
+keep their content in the file. A section that fails, or cannot be measured here, is named at the
+end, and the exit status is 1. Sections of SECTIONS are measured once, because they have no noise.
 Those of RATES are measured in blocks (spread.py), which are distributed evenly over the whole run,
 between the others. `goals`: the table of goals, from everything in the file. `environment`: the
 machine and time of the last run. `seconds`: what each section took, by the clock and of CPU.
@@ -68,6 +69,7 @@ def micropython(module: str) -> list[dict]:
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
     places = {"f": paths.FIRMWARE, "r": paths.BOARDS, "b": paths.UNIX_BOARD}
+    places["v"] = paths.BENCH_BOARD
     printed = size_report.ask([*command, "-X", "heapsize=32M"], places, module)
     return [json.loads(line) for line in printed.splitlines()]
 
@@ -226,7 +228,7 @@ def environment() -> dict[str, str | int]:
     }
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     everything = [*SECTIONS, *RATES]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
@@ -242,7 +244,11 @@ def main() -> int:
         "with fewer the spread says less"
     )
     parser.add_argument("--blocks", type=int, default=spread.BLOCKS, help=help_)
-    args = parser.parse_args()
+    parser.add_argument("--short", action="store_true", help="fewer messages, to see that it runs")
+    args = parser.parse_args(words)
+    if args.short:
+        short_forms.shorten()
+        SECTIONS["instructions"] = lambda: instructions.instructions(sets=())
     watch = Stopwatch()
     try:
         results = {"environment": environment()} | measure(
@@ -258,7 +264,9 @@ def main() -> int:
     args.out.write_text(json.dumps(results, indent=1) + "\n")
     watch.show()
     goals.show(results["goals"])
-    print(f"written to {args.out}")
+    print(f"written to {args.out}", flush=True)
+    for name, reason in results["failed"].items():
+        print(f"bench: section {name} failed: {reason}", file=sys.stderr)
     return int(bool(results["failed"]))
 
 

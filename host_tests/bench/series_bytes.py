@@ -3,7 +3,7 @@
 sample (SenML in JSON and in CBOR), a file per sample, and a line appended and flushed. The section
 `series` of run_bench.py; alone:
 
-    .venv/bin/python host_tests/bench/series_bytes.py
+    .venv/bin/python host_tests/bench/series_bytes.py [--write]
 
 The firmware's own encoders and outbox, over a counting chip of 16 blocks; each message is
 acknowledged when the next one is stored. Full records are counted up to the last whole one: the
@@ -25,6 +25,7 @@ samples a message, a value takes 2.30 bytes on air.
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import sys
@@ -40,6 +41,7 @@ sys.path.extend(paths.ALL)
 
 import cbor2
 
+import marked_table
 import series_loss  # noqa: F401 - its fast stand-ins for portable.py
 import series_writer
 import size_report
@@ -53,6 +55,7 @@ from real_series import RealSeries, fetched, recorded
 from series_samples import TOPIC, Clock
 from station.telemetry import Pack
 
+PAGE = Path(__file__).with_name("README.md")
 SAMPLES = 2000
 PER_MESSAGE = 60
 FULL = 1016, 2032  # bytes of a record: four and two per sector
@@ -237,7 +240,7 @@ def _cbor(run: Run, one: RealSeries, row: tuple) -> bytes:
 
 def of_series(one: RealSeries) -> list[Row]:
     ways = [
-        series(one, PER_MESSAGE).row(one, f"series, {PER_MESSAGE} samples a message"),
+        series(one, PER_MESSAGE, FULL[0]).row(one, f"series, {PER_MESSAGE} samples a message"),
         *(series(one, 0, size).row(one, f"series, full records of {size:,} B") for size in FULL),
     ]
     if not one.name.startswith("made") or "climate" in one.name:
@@ -254,6 +257,7 @@ def on_littlefs(beside: Row) -> list[Row]:
     if command is None:
         raise ToolError("no MicroPython for i386: run `make setup`")
     places = {"f": paths.FIRMWARE, "r": paths.BOARDS, "b": paths.UNIX_BOARD}
+    places["v"] = paths.BENCH_BOARD
     command = [*command, "-X", "heapsize=32M"]
     found = map(json.loads, size_report.ask(command, places, "series_stores").splitlines())
     return [
@@ -266,23 +270,46 @@ def on_littlefs(beside: Row) -> list[Row]:
     ]  # fmt: skip
 
 
-def section() -> list[dict]:
-    """Prints the table, and returns its rows."""
-    real: list[RealSeries] = []
-    try:
-        real = fetched()
-    except ToolError as reason:
-        print(f"\nreal series left out: {reason}")
+def measured() -> list[Row]:
+    """Prints the table, and returns its rows. Raises ToolError."""
+    real = fetched()
     print(f"\nA sample of three values:\n\n{HEAD}")
-    rows = []
+    rows: list[Row] = []
     for one in [*real, recorded(), *made()]:
         found = of_series(one)
         rows += found
         print("\n".join(row.line() for row in found), flush=True)
     found = on_littlefs(next(row for row in rows if row.way.endswith("JSON")))
     print("\n".join(row.line() for row in found), flush=True)
-    return [row.as_json() for row in rows + found]
+    return rows + found
+
+
+def section() -> list[dict]:
+    return [row.as_json() for row in measured()]
+
+
+def page_table(rows: list[Row]) -> str:
+    """Of real series that are the same on every machine, and of the stores on littlefs; messages of
+    a sample each, of the first series alone."""
+    first = rows[0].series
+    kept = [
+        row
+        for row in rows
+        if not row.series.startswith(("made", "this machine"))
+        and (row.series == first or "a message each" not in row.way)
+    ]
+    return "\n".join([HEAD, *(row.line() for row in kept)])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--write", action="store_true", help="the table into README.md")
+    args = parser.parse_args()
+    rows = measured()
+    if args.write:
+        marked_table.write(PAGE, "series", page_table(rows))
+    return 0
 
 
 if __name__ == "__main__":
-    section()
+    sys.exit(main())

@@ -143,10 +143,11 @@ def decoded(log: Path, readings: int) -> dict[int, tuple[float, float]]:
     return found
 
 
-def through_pipeline(folder: Path) -> tuple[float, float]:
+def through_pipeline(folder: Path, engine: str) -> tuple[float, float]:
     """Returns (seconds, CPU seconds) of `outpost pipeline run` on folder/log into folder/tables."""
     began, before = time.monotonic(), _children_cpu_s()
-    command = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--master", "local[2]"]
+    command = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--engine", engine]
+    command += ["--master", "local[2]"] if engine == "spark" else []
     command += ["--log", str(folder / "log"), "--tables", str(folder / "tables")]
     done = subprocess.run(
         command, env=children.tools_environment(), capture_output=True, text=True, check=False
@@ -176,13 +177,13 @@ def check(place: Path, sent: Sent) -> None:
         sys.exit("series_million: messages went to quarantine")
 
 
-def measure(name: str, make, samples: int) -> dict:
+def measure(name: str, make, samples: int, engine: str) -> dict:
     with tempfile.TemporaryDirectory(prefix="series-million-") as place:
         folder = Path(place)
         sent, collector = collected(folder, make, samples)
         size = sum(path.stat().st_size for path in (folder / "log").glob("*/*"))
         rates = decoded(folder / "log", sent.readings)
-        seconds, cpu_s = through_pipeline(folder)
+        seconds, cpu_s = through_pipeline(folder, engine)
         check(folder / "tables", sent)
     per_message = sent.readings / sent.messages
     return {
@@ -221,6 +222,9 @@ def main() -> None:
     parser.add_argument(
         "--json", type=Path, default=paths.REPOSITORY / "build" / "series_million.json"
     )
+    parser.add_argument(
+        "--engine", choices=("spark", "local"), default="spark", help="%(default)s, on two threads"
+    )
     args = parser.parse_args()
     print(f"processors {os.cpu_count()}, load {os.getloadavg()[0]:.1f}")
     rows = []
@@ -228,7 +232,7 @@ def main() -> None:
         ("series of 60", series, args.samples), ("a message each", singles, args.singles)
     ):  # fmt: skip
         if samples:
-            rows.append(measure(name, make, samples))
+            rows.append(measure(name, make, samples, args.engine))
             show(rows[-1])
     args.json.parent.mkdir(exist_ok=True)
     args.json.write_text(json.dumps(rows, indent=1) + "\n")

@@ -23,7 +23,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 
-import pipeline_rates  # noqa: E402 - the path must be set first
+import pipeline_load  # noqa: E402 - the path must be set first
+import pipeline_rates  # noqa: E402
 import power_loss  # noqa: E402
 import spread  # noqa: E402
 from outpost_tools.common.errors import ToolError  # noqa: E402
@@ -37,7 +38,13 @@ _SEGMENT_BYTES = 2 << 20
 _LIMIT_S = 300
 
 
-def _hunt(seed: int) -> tuple[int, int, int] | str:
+def shorten() -> None:
+    """What is left shows that the sections run, and no more."""
+    global CUT_STEPS, COLLECTOR_MESSAGES, SEGMENT_MESSAGES, SPARK_MESSAGES
+    CUT_STEPS, COLLECTOR_MESSAGES, SEGMENT_MESSAGES, SPARK_MESSAGES = 1, 4000, 8000, 20_000
+
+
+def _hunt(seed: int) -> power_loss.Tally | str:
     try:
         return power_loss.hunt(CUT_STEPS, seed)
     except power_loss.Violation as fault:
@@ -52,8 +59,8 @@ def power_cuts() -> dict:
         found = list(pool.map(_hunt, CUT_SEEDS))
     good = [one for one in found if not isinstance(one, str)]
     row = {
-        "cuts": sum(one[0] for one in good), "second_cuts": sum(one[1] for one in good),
-        "duplicates": max((one[2] for one in good), default=0),
+        "cuts": sum(one.cuts for one in good), "second_cuts": sum(one.second_cuts for one in good),
+        "duplicates": max((one.most_duplicates for one in good), default=0),
         "violations": [one for one in found if isinstance(one, str)],
     }  # fmt: skip
     verdict = "; ".join(row["violations"]) or "0 lost, 0 invented, 0 out of order"
@@ -110,9 +117,7 @@ def segments_block() -> dict:
     second, with one process and with two.
     """
     with tempfile.TemporaryDirectory() as folder:
-        rows = pipeline_rates.write_log(
-            Path(folder), SEGMENT_MESSAGES, segment_bytes=_SEGMENT_BYTES
-        )
+        rows = pipeline_load.write_log(Path(folder), SEGMENT_MESSAGES, segment_bytes=_SEGMENT_BYTES)
         paths = [str(path) for path in sorted(Path(folder).glob("*/*.seg"))]
         found = {
             str(count): pipeline_rates.rate(pipeline_rates.fast, paths, count) for count in (1, 2)
@@ -139,7 +144,7 @@ def spark() -> dict:
     session, so it has no spread.
     """
     with tempfile.TemporaryDirectory() as folder:
-        rows = pipeline_rates.write_log(Path(folder), SPARK_MESSAGES, segment_bytes=4 << 20)
+        rows = pipeline_load.write_log(Path(folder), SPARK_MESSAGES, segment_bytes=4 << 20)
         rate = pipeline_rates.through_spark(Path(folder), rows, forms=(pipeline_rates.PACKED,))
     print(
         "\nSegments through Spark local[2] to the sink that keeps nothing: "

@@ -51,8 +51,9 @@ _ROWS_PER_MESSAGE = 3
 def load(folder: Path, rows: int) -> growth_truth.Content:
     """Writes folder/log and folder/lines, and folder/more: the last file of each."""
     messages = round(rows / _ROWS_PER_MESSAGE / (1 - _DUPLICATES))
+    last = min(_MORE, messages // 2)
     pipeline_load.write_log(
-        folder / "log", messages, duplicates=_DUPLICATES, json_lines=folder / "lines", last=_MORE
+        folder / "log", messages, duplicates=_DUPLICATES, json_lines=folder / "lines", last=last
     )
     (folder / "more").mkdir()
     for found in ((folder / "log").glob("*/*.seg"), (folder / "lines").glob("*.json")):

@@ -19,6 +19,7 @@ import growth
 import run_bench
 import size_report
 import spread
+from outpost_tools.common.errors import ToolError
 
 # --- The spread ---
 
@@ -71,6 +72,18 @@ def test_a_section_that_fails_leaves_the_others(monkeypatch, capsys):
         found["good"] == 2 and found["rate"] == 9 and "ZeroDivisionError" in found["failed"]["bad"]
     )
     assert "bench: bad" in capsys.readouterr().err
+
+
+def test_make_bench_fails_with_a_section_and_names_it_at_the_end(monkeypatch, capsys, tmp_path):
+    def no_emulator():
+        raise ToolError("no MicroPython for the RP2040")
+
+    monkeypatch.setattr(run_bench, "SECTIONS", {"chip": no_emulator, "mount": lambda: []})
+    out = ["--out", str(tmp_path / "bench.json")]
+    assert run_bench.main(["chip", "mount", *out]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "bench: section chip failed: no MicroPython for the RP2040"
+    assert run_bench.main(["mount", *out]) == 0
 
 
 def test_a_section_that_fails_keeps_no_figure_of_an_earlier_run():

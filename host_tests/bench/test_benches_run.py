@@ -1,0 +1,167 @@
+# cpython-only: runs the programs of this folder
+"""Every program of this folder runs, in a short form, as one types it: `make test-long`. Of what it
+measures, only exact figures are compared, with the tables of pages.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import marked_table
+from outpost_tools.common import children
+from paths import BENCH, REPOSITORY
+
+MOST_S, LIMIT_S = 200, 600
+# A section that could not be measured says so, and a program may end with 0 all the same.
+BAD = re.compile(
+    r"not measured:|not counted|NOT AS IT|Traceback|FAILED|failed|skipped|is not there", re.I
+)
+# Not these: instructions_arm needs qemu; chip_start takes the chip of `chip` for 10 s of CPU more;
+# chip_wake and series have lines of their own.
+SECTIONS = (
+    "peers peer_sizes modules cpython_cells outbox_vs_littlefs mount loopback peer_rates "
+    "cpython_rates collector segments spark instructions chip chip_series power_cuts"
+)
+
+
+class Short(NamedTuple):
+    """CPU seconds on two cores, and lines that run one after the other in the same folder."""
+
+    seconds: float
+    lines: tuple[str, ...]
+
+
+def short(seconds: float, *lines: str) -> Short:
+    return Short(seconds, lines)
+
+
+SHORT = {
+    one.lines[0].partition(" ")[0]: one
+    for one in (
+        short(40, "run_bench --short --blocks 1 --out {folder}/bench.json " + SECTIONS,
+              "bench_page --from {folder}/bench.json --out {folder}/bench.html",
+              "bench_diff {folder}/bench.json {folder}/bench.json"),
+        short(4, "chip_wake -k 'frozen, plain'"),
+        short(2, "collector_bad_days 'a clock that jumps'"),
+        short(2, "collector_loss --boards 1 --seconds 2"),
+        short(2, "collector_rate --messages 5000 --devices 50"),
+        short(3, "collector_soak --minutes 0.05"),
+        short(1, "collector_streams --streams 20000 --changed 200"),
+        short(2, "export_rates --messages 5000"),
+        short(6, "fleet_year --measure {folder} 2 5 1"),
+        short(1, "fetch_peers"),
+        short(4, "home_bad_days"),
+        short(3, "idle_connections --idle 50 --rate 200 --seconds 2 --turns 1"),
+        short(3, "installed_files"),
+        short(1, "journeys --hops"),
+        short(7, "kit_peers"),
+        short(6, "kit_rates --turns 1"),
+        short(1, "level5_bytes --messages 50"),
+        short(3, "live_load --boards 20 --seconds 3"),
+        short(1, "loopback --messages 100 --rounds 1 --blocks 1"),
+        short(18, "pipeline_growth --rows 2000 --ways outpost pandas --out {folder}/growth.json"),
+        short(5, "pipeline_profile --messages 20000 --rounds 1"),
+        short(2, "pipeline_rates --messages 5000 --rounds 1"),
+        short(10, "pipeline_rounds --wakes 10 --rounds 1"),
+        short(2, "pipeline_state --messages 100000 --devices 50 --batch 20000"),
+        short(1, "real_series"),
+        short(4, "report_memory --days 2"),
+        short(15, "round_requests --json {folder}/requests.json",
+              "store_costs --measured {folder}/requests.json"),
+        short(16, "series_bytes"),
+        short(11, "series_million --samples 30000 --singles 0 --engine local --json {folder}/m"),
+        short(4, "silver_ways --rows 6000 --ways outpost-local duckdb-delta polars-delta"
+              " --json {folder}/silver.json"),
+        short(1, "size_parts"),
+        short(4, "size_report"),
+        short(2, "sources_rates --messages 2000 --rounds 1"),
+        short(1, "wear_of_boards"),
+    )
+}  # fmt: skip
+# Exact figures: what the program prints has each line of this marked table.
+TABLES = {
+    "kit_peers": (BENCH / "TOOLS.md", "kit"),
+    "round_requests": (BENCH / "README.md", "requests"),
+    "series_bytes": (BENCH / "README.md", "series"),
+}
+# Programs that are not run here, with the reason.
+PARTS = {  # what runs them
+    "growth_ways": "pipeline_growth",
+    "installed_blocks": "installed_files",
+    "littlefs_bench": "run_bench",
+    "mount_bench": "run_bench",
+    "peer_cells_cpython": "peer_runs",
+    "series_stores": "series_bytes",
+}
+EXCEPTIONS = {
+    "bench_readme": "writes pages; test_readme_figures.py compares them",
+    "broker_drops": "`make brokers`, which CI runs",
+    "memory_page": "writes a page; test_memory_fit.py compares it",
+    "mistakes": "waits for minutes for peers that never end; test_mistakes.py has our column",
+    "pipeline_start": "36 s of CPU for two starts of Spark, which pipeline_growth does, too",
+    "program_heap": "an emulated chip for minutes; `make size` has its short form",
+}
+
+
+def programs() -> set[str]:
+    return {
+        path.stem
+        for path in BENCH.glob("*.py")
+        if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+        and not path.name.startswith("test_")
+    }
+
+
+def run(line: str, folder: Path) -> str:
+    """Returns what it printed. Fails where it says that something was not measured."""
+    name, *words = shlex.split(line.format(folder=folder))
+    done = subprocess.run(
+        [sys.executable, str(BENCH / f"{name}.py"), *words], cwd=REPOSITORY, text=True,
+        env=children.tools_environment(), capture_output=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    text = done.stdout + done.stderr
+    assert done.returncode == 0, f"{line}: exit status {done.returncode}\n{text[-4000:]}"
+    assert not (found := BAD.search(text)), f"{line}: {found}\n{text[-4000:]}"
+    return text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SHORT)
+def test_a_bench_runs(name, tmp_path):
+    printed = "".join(run(line, tmp_path) for line in SHORT[name].lines)
+    if name in TABLES:
+        missing = set(marked_table.read(*TABLES[name]).splitlines()) - {*printed.splitlines()}
+        assert not missing, (missing, printed)
+
+
+def test_the_page_has_the_bytes_of_mqtt_5(tmp_path):
+    page = (BENCH / "README.md").read_text(encoding="utf-8").partition("## MQTT 5.0")[2]
+    printed = run("level5_bytes --messages 20", tmp_path)
+    measured = [float(row) for row in re.findall(r"^MQTT.{42} +([\d.]+)", printed, re.M)]
+    assert [float(one) for one in re.findall(r"\| (\d+) bytes \|", page)] == measured
+
+
+def test_every_program_is_run_or_says_why_not():
+    run_here = {line.partition(" ")[0] for one in SHORT.values() for line in one.lines}
+    listed = [*run_here, *PARTS, *EXCEPTIONS]
+    assert sorted(listed) == sorted(programs())
+    for part, program in PARTS.items():
+        assert part in (BENCH / f"{program}.py").read_text(encoding="utf-8")
+
+
+def test_all_together_take_about_three_minutes_of_cpu():
+    assert sum(one.seconds for one in SHORT.values()) < MOST_S
+
+
+@pytest.mark.parametrize(
+    "page", [*REPOSITORY.glob("*.md"), *(REPOSITORY / "host_tests").rglob("*.md"),
+             REPOSITORY / "Makefile"], ids=lambda page: page.name,
+)  # fmt: skip
+def test_a_program_that_a_page_names_is_there(page):
+    names = re.findall(r"host_tests/(\w+(?:/\w+)+\.py)", page.read_text(encoding="utf-8"))
+    assert [one for one in names if not (REPOSITORY / "host_tests" / one).exists()] == []
