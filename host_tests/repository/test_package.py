@@ -161,8 +161,8 @@ def needed_by(job: str) -> set[str]:
 @pytest.mark.parametrize(
     ("job", "extras"),
     [("export", ["export"]), ("report", ["report"]), ("pipeline", ["pipeline"]),
-     ("sources", ["sources"]), ("home", []), ("live", ["sources"]), ("collect", ["sources"]),
-     ("device", []), ("republish", ["sources"])],
+     ("sources", ["sources"]), ("home", []), ("live", ["sources"]),
+     ("collect", ["sources", "tables"]), ("device", []), ("republish", ["sources"])],
 )  # fmt: skip
 def test_an_extra_brings_all_that_its_job_imports(job, extras):
     """[report] alone ended in a traceback: numpy and pandas came with [pipeline] only."""
