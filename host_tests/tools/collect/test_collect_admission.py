@@ -13,6 +13,7 @@ from outpost_tools.collect import admission as admission_module
 from outpost_tools.collect.admission import Admission, AfterTables, Extent
 from outpost_tools.collect.disk_log import DiskLog
 from outpost_tools.collect.durable import Durable
+from outpost_tools.collect.exchange import Exchange
 from outpost_tools.collect.store_log import StoreLog
 from outpost_tools.common.message import Key
 from outpost_tools.log import segments
@@ -83,6 +84,29 @@ def test_other_collectors_hear_of_it_when_the_tables_have_it():
     assert durable.take_news() == []
     gate.reach(Extent(0, 0))
     assert [one.ranges for one in durable.take_news()] == [[[0, 1], [3, 3]]]
+
+
+def test_other_collectors_forget_what_recreated_tables_lack():
+    """It was not confirmed, so nothing rests on it."""
+    mine, theirs = Durable(keep_news=True), Durable()
+    gate = AfterTables(mine, -1)
+    speaker, hearer = Exchange("c1", mine), Exchange("c2", theirs)
+
+    def say(now):
+        for statement in speaker.due(now, everything=True):
+            hearer.heard("c1", statement, now)
+
+    gate.add([key(1)], 0)
+    say(0.0)
+    assert theirs.gap_report("b1") is None
+    gate.reach(Extent(0, 0))
+    say(1.0)
+    assert theirs.gap_report("b1") == b"0badcafe -1 1-1"
+    gate.reach(Extent(0, -1))
+    assert gate.take_withdrawn()
+    speaker.say_everything()
+    say(2.0)
+    assert theirs.gap_report("b1") is None
 
 
 def test_tables_that_begin_later_never_have_what_came_before():
