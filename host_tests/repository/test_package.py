@@ -278,6 +278,7 @@ NO_JAVA = {"JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
         ("pipeline compact --tables t", "tables", ""),
         ("pipeline status --log log --tables t", "tables", ""),
         ("pipeline delete --tables t --before 2020-01-01", "tables", ""),
+        ("collect --broker 127.0.0.1:1 --log log --confirm-tables t", "tables", ""),
         ("report --tables t --out r.html", "report", ""),
         ("export --log log --out r.csv", "export", ""),
         ("demo", "pipeline,report,broker", "no Java found"),
