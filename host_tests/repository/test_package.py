@@ -161,8 +161,8 @@ def needed_by(job: str) -> set[str]:
 @pytest.mark.parametrize(
     ("job", "extras"),
     [("export", ["export"]), ("report", ["report"]), ("pipeline", ["pipeline"]),
-     ("sources", ["sources"]), ("home", []), ("live", ["sources"]), ("collect", ["sources"]),
-     ("device", []), ("republish", ["sources"])],
+     ("sources", ["sources"]), ("home", []), ("live", ["sources"]),
+     ("collect", ["sources", "tables"]), ("device", []), ("republish", ["sources"])],
 )  # fmt: skip
 def test_an_extra_brings_all_that_its_job_imports(job, extras):
     """[report] alone ended in a traceback: numpy and pandas came with [pipeline] only."""
@@ -278,6 +278,7 @@ NO_JAVA = {"JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
         ("pipeline compact --tables t", "tables", ""),
         ("pipeline status --log log --tables t", "tables", ""),
         ("pipeline delete --tables t --before 2020-01-01", "tables", ""),
+        ("collect --broker 127.0.0.1:1 --log log --confirm-tables t", "tables", ""),
         ("report --tables t --out r.html", "report", ""),
         ("export --log log --out r.csv", "export", ""),
         ("demo", "pipeline,report,broker", "no Java found"),

@@ -210,7 +210,7 @@ def test_a_start_reads_what_is_above_the_snapshot_alone(folder):
 
 
 def test_a_snapshot_is_saved_now_and_then_and_its_failure_costs_time_alone(folder, monkeypatch):
-    monkeypatch.setattr(store_log.Whole, "is_due", lambda self, through: through > self._through)
+    monkeypatch.setattr(store_log.Whole, "is_due", lambda self, through: through > self.through)
     log = open_log(folder)
     log.add(batch_of(0))
     committed(log)

@@ -13,6 +13,8 @@ store_log.py  in a bucket: one PUT, one segment
 background.py what goes on meanwhile
 upload.py     copies the sealed segments of a disk into a bucket
 state.py      the snapshot of what is durable, and what changed since
+admission.py  when a key counts as durable: in the log, or in the tables (--confirm-tables); pure
+reach.py      how far the tables have read this log
 durable.py    from message keys to "durable up to seq N" and what is durable beyond a gap; pure
 exchange.py   several collectors: what each says to the others, who confirms, why it is safe; pure
 confirm.py    when a confirmation is due; pure

@@ -101,6 +101,17 @@ def _add_log(parser: argparse.ArgumentParser) -> None:
 
 def _add_protocol(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
+        "--confirm-tables",
+        metavar="TABLES",
+        type=at.argument,
+        help="confirm a message only when `outpost pipeline run` has its segment in these tables, "
+        "in readings or in quarantine; until then its board keeps it. PUBACK does not wait. Needs "
+        "a pipeline that runs over this log (--continuous, or a timer), the extra `tables`, 110 MB "
+        "more memory, and boards whose confirm_timeout_ms (10000) is longer than two rounds: "
+        "120000 for rounds every 30 s. Not for boards in deep sleep, which wait awake for the "
+        "confirmation. All collectors of a group need it",
+    )
+    parser.add_argument(
         "--confirmation",
         choices=("retained", "queued"),
         default="retained",

@@ -21,9 +21,15 @@ from pathlib import Path
 
 from outpost_tools.collect.audit import Audit
 from outpost_tools.collect.batch import Batch
-from outpost_tools.collect.durable import Durable
 from outpost_tools.collect.identifiers import IdentifierFile
-from outpost_tools.collect.log import Log, LogBusyError, Stored, add_all_keys, add_keys
+from outpost_tools.collect.log import (
+    Log,
+    LogBusyError,
+    Stored,
+    add_keys,
+    admission_of,
+    identity_of,
+)
 from outpost_tools.collect.state import Saved
 from outpost_tools.collect.upload import Upload
 from outpost_tools.log import segments
@@ -106,8 +112,11 @@ class DiskLog(Log):
         segment_seconds: float = SEGMENT_S,
         keep_news: bool = False,
         upload: Upload | None = None,
+        waits_for_tables: bool = False,
+        is_new: bool = False,
     ) -> None:
-        """keep_news: see Durable. upload: told of every sealed segment.
+        """keep_news: see Durable. upload: told of every sealed segment. waits_for_tables: see
+        admission.py. is_new: see identity_of().
 
         Raises LogBusyError, OSError, or ValueError (a file in the directory that is not a segment).
         """
@@ -123,19 +132,24 @@ class DiskLog(Log):
         self.directory.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.directory)
         try:
-            self._saved = Saved(self.directory, collector)
-            self._check_owner()
-            self._sealed_through = -1
-            self._writer: Writer | None = None
-            self._recovered: list[segments.Recovered] = []
-            self._unread: list[Path] = []  # the snapshot has their keys
-            self.durable = self._load()
-            self._audit = Audit(self.directory, self._unread)
-            self._saved.save(self.durable, self.sealed_through)
+            self._open(waits_for_tables=waits_for_tables)
+            if waits_for_tables:
+                self.identity = identity_of(self.folder, self.stored_through, is_new=is_new)
         except BaseException:
             os.close(self._lock)  # a refusal must not lock others out
             raise
         self._tell_upload()
+
+    def _open(self, *, waits_for_tables: bool) -> None:
+        self._saved = Saved(self.directory, self.collector)
+        self._check_owner()
+        self._sealed_through = -1
+        self._writer: Writer | None = None
+        self._recovered: list[segments.Recovered] = []
+        self._unread: list[Path] = []  # the snapshot has their keys
+        self._load(waits_for_tables=waits_for_tables)
+        self._audit = Audit(self.directory, self._unread)
+        self._save()
 
     @property
     def sealed_through(self) -> int:
@@ -146,6 +160,10 @@ class DiskLog(Log):
     def stored_through(self) -> int:
         """Number of the last segment with durable frames, sealed or open; -1 when there is none."""
         return self._writer.stored_through if self._writer is not None else self._sealed_through
+
+    @property
+    def readable_through(self) -> int:
+        return self.sealed_through
 
     @property
     def unsealed_bytes(self) -> int:
@@ -217,10 +235,9 @@ class DiskLog(Log):
             self._upload.sealed(self.sealed_through)
 
     def close(self) -> None:
-        if stored := self.commit():
-            add_all_keys(stored, self.durable)
+        self._learn_all(self.commit())
         self.seal_when_older(0)
-        self._saved.save_all(self.durable, self.sealed_through)
+        self._save(is_whole=True)
         if self._upload is not None:
             self._upload.close()
         os.close(self._lock)
@@ -249,9 +266,15 @@ class DiskLog(Log):
         except OSError:
             self._leave_writer()
             raise
-        # every key of the sealed segments is in `durable`: the loop adds them before it seals
-        self._saved.save(self.durable, self.sealed_through)
+        self._save()
         self._tell_upload()
+
+    def _save(self, *, is_whole: bool = False) -> None:
+        """The loop adds the keys before it seals, so those of the sealed segments are in `durable`,
+        but for those that wait."""
+        through = self.admission.covered(self.sealed_through)
+        if through >= self._saved.sealed_through:  # or segments that it covers may be deleted
+            (self._saved.save_all if is_whole else self._saved.save)(self.durable, through)
 
     def _open_writer(self) -> Writer:
         """The writer; a new one seals what an earlier one, or a killed collector, left open."""
@@ -279,21 +302,21 @@ class DiskLog(Log):
                 "--log"
             )
 
-    def _load(self) -> Durable:
+    def _load(self, *, waits_for_tables: bool) -> None:
         """The snapshot and the segments above it."""
-        durable = self._saved.load(keep_news=self._keep_news)
-        self._sealed_through = self._saved.sealed_through
+        self.durable = self._saved.load(keep_news=self._keep_news)
+        self._sealed_through = through = self._saved.sealed_through
+        self.admission = admission_of(self.durable, through, waits_for_tables=waits_for_tables)
         self._open_writer()
         for path in segments.sealed_segments(self.directory):
             if segments.segment_number(path) > self._sealed_through:
-                self._add_keys(path, durable)
+                self._add_keys(path)
             else:
                 self._unread.append(path)
-        return durable
 
-    def _add_keys(self, path: Path, durable: Durable) -> None:
+    def _add_keys(self, path: Path) -> None:
         found = segments.contents(path)
-        add_keys(found, durable)
+        add_keys(found, self.admission, segments.segment_number(path))
         if found.damage and not any(known.segment == path for known in self._recovered):
             self._recovered.append(segments.Recovered(path, found.damage))
 

@@ -149,6 +149,34 @@ class Durable:
                 cover(ranges, stream.base, held - 1)
                 cover(ranges, seq, seq)
 
+    def add_ranges(self, device: str, name: str, ranges: Ranges) -> None:
+        """As add_all(), of the keys of one stream, as ranges; it is the device's stream now."""
+        self.changed.add(device)
+        stream = self._turn_to(device, name)
+        news = None if self._news is None else self._news.setdefault((device, name), [])
+        for first, last in ranges:
+            cover(stream.own, max(first, stream.base), last)
+            if news is not None:
+                cover(news, max(first, stream.base), last)
+
+    def withdraw(self) -> dict[str, dict[str, Ranges]]:
+        """Forget our own ranges, but not what was confirmed. Returns them, to be added again; each
+        device's stream is the last."""
+        found: dict[str, dict[str, Ranges]] = {}
+        for device, streams in self._streams.items():
+            own = {name: stream.own for name, stream in streams.items() if stream.own}
+            if not own:
+                continue
+            if device in self._latest:
+                own[self._latest[device]] = own.pop(self._latest[device], [])
+            for name in own:
+                streams[name].own = []
+            found[device] = own
+        self.changed.update(found)
+        if self._news is not None:
+            self._news.clear()
+        return found
+
     def _turn_to(self, device: str, name: str) -> Stream:
         """From now on this is the device's stream; the one before it was in use until now."""
         if device in self._latest:

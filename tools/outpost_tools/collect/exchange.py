@@ -142,6 +142,10 @@ class Exchange:
             if self._durable.add_news(collector, news, is_fresh=said["fresh"]) or said["fresh"]:
                 changes.devices.add(news.device)
 
+    def say_everything(self) -> None:
+        """The next statement replaces all that we said, because some of it no longer holds."""
+        self._say_everything = True
+
     def look_round(self, now: float) -> bool:
         """Update who is alive; True when that changed, because a collector may then have to confirm
         other devices than before."""

@@ -14,11 +14,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+from outpost_tools.collect.admission import Admission, AfterTables
 from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.durable import Durable
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.message import Key, key_of
-from outpost_tools.log import segments
+from outpost_tools.log import identity, segments
+from outpost_tools.log.identity import Identity
 from outpost_tools.store.base import Store
 
 
@@ -34,13 +36,16 @@ class Stored(NamedTuple):
 
 
 class Log(ABC):
-    """folder: where. place: the same, for messages. durable: the keys in its segments; the caller
-    adds those of the batches that commit() returns, before it calls tidy()."""
+    """folder: where. place: the same, for messages. durable: the keys in its segments that count;
+    the caller adds those of the batches that commit() returns, by learn(), before it calls
+    tidy()."""
 
     collector: str
     folder: Store
     place: str
     durable: Durable
+    admission: Admission  # into `durable`
+    identity: Identity | None = None  # if keys wait for the tables
     is_full = False  # take no more before commit() has returned something
     wait_s = float("inf")  # how long commit() will have nothing to do, if nothing is added
     in_flight = 0  # the most messages that the broker need send ahead of their PUBACKs; 0: any
@@ -62,6 +67,19 @@ class Log(ABC):
     @abstractmethod
     def stored_through(self) -> int:
         """Number of the last segment with durable frames, sealed or open; -1 when there is none."""
+
+    @property
+    @abstractmethod
+    def readable_through(self) -> int:
+        """No reader has seen a segment with a higher number."""
+
+    def learn(self, batch: Batch) -> set[str]:
+        """What commit() has just returned. Returns the devices that may be confirmed."""
+        return self.admission.add(batch.keys, self.stored_through)
+
+    def _learn_all(self, stored: Stored | None) -> None:
+        for batch in stored.batches if stored else ():
+            self.learn(batch)
 
     @abstractmethod
     def add(self, batch: Batch) -> None:
@@ -109,17 +127,21 @@ class Log(ABC):
         """Reads a sealed segment that the start did not read, if there is one left."""
 
 
-def add_all_keys(stored: Stored, durable: Durable) -> None:
-    for batch in stored.batches:
-        durable.add_all(batch.keys)
+def admission_of(durable: Durable, through: int, *, waits_for_tables: bool) -> Admission:
+    """durable: as loaded from the snapshot of the segments up to `through`."""
+    return AfterTables(durable, through) if waits_for_tables else Admission(durable)
 
 
-def add_keys(found: segments.Contents, durable: Durable) -> None:
-    """Of all frames of a segment."""
-    for frame in found.frames():
-        key = frame_key(frame)
-        if key is not None:
-            durable.add(key)
+def identity_of(folder: Store, through: int, *, is_new: bool) -> Identity:
+    """through: the last segment. is_new: tables that have read this log so far count no longer.
+    Raises OSError."""
+    return identity.renew(folder) if is_new else identity.ensure(folder, through + 1)
+
+
+def add_keys(found: segments.Contents, admission: Admission, number: int) -> None:
+    """Of all frames of that segment."""
+    keys = map(frame_key, found.frames())
+    admission.add([key for key in keys if key is not None], number)
 
 
 def frame_key(frame: segments.Frame) -> Key | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.confirm import INTERVAL_S, Pacing
@@ -35,6 +36,9 @@ RETIRE_QUIET_S = 2.0
 TOLD_DEVICES = 100
 SILENCE_S = 60.0
 
+if TYPE_CHECKING:
+    from outpost_tools.collect.reach import Reach  # which needs packages
+
 Pair = tuple[str, bytes]  # topic, payload
 Told = tuple[bytes | None, bytes | None]  # confirmation, gap report
 
@@ -46,7 +50,8 @@ class Collector:
     question: how far this id's log had got, see place.py; None: start without asking.
     share_question: does the broker have shared subscriptions? see shares.py. rights_question: may
     we write confirmations? see rights.py. is_queued: the broker keeps no retained messages, it
-    queues confirmations for the boards' sessions.
+    queues confirmations for the boards' sessions. reach: of the tables that confirmations wait for;
+    None: they wait for the log alone.
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class Collector:
         share_question: Question | None = None,
         rights_question: Question | None = None,
         is_queued: bool = False,
+        reach: Reach | None = None,
         health: Health | None = None,
     ) -> None:
         self._log = log
@@ -79,7 +85,7 @@ class Collector:
         self._place = topic_of(prefix, log.collector)
         self._notes = Notes(log, prefix)
         self._told = -1  # the segment number that the broker remembers
-        self._is_queued = is_queued
+        self._is_queued, self._reach = is_queued, reach
         self._repeats: set[str] = set()  # devices to confirm again, even if nothing is new
         self._last_told: dict[str, Told] = {}  # queued: what each device was told last
         self._pacing = Pacing(confirm_seconds)
@@ -144,7 +150,8 @@ class Collector:
             self._link.publish([(self._place, b"%d" % self._told)])
 
     def _is_empty(self) -> bool:
-        if not self._link.connected or self._log.held:
+        is_waiting = self._log.held or self._log.admission.waiting_segments
+        if not self._link.connected or is_waiting:
             self._last_message_at = time.monotonic()
         return time.monotonic() - self._last_message_at > RETIRE_QUIET_S
 
@@ -169,6 +176,7 @@ class Collector:
         if not self._commit(at_once=at_once):
             return False
         self._listen()
+        self._admit()
         self._seal()
         self._confirm()
         self._check_log(is_idle=not batch)
@@ -236,7 +244,7 @@ class Collector:
         messages = length = 0
         for batch in stored.batches:
             self._link.ack(batch)
-            self._note(batch)
+            self._mark_repeats(self._log.learn(batch))
             messages += 0 if batch.is_note else len(batch.frames)
             length += batch.frame_bytes
         if self._link.clock is not None:
@@ -245,9 +253,16 @@ class Collector:
             self._metrics.stored(messages, length, stored.seconds)
             self._last_message_at = time.monotonic()
 
-    def _note(self, batch: Batch) -> None:
-        self._log.durable.add_all(batch.keys)
-        devices = {key[0] for key in batch.keys}
+    def _admit(self) -> None:
+        """Process how far the tables have got."""
+        if self._reach is None:
+            return
+        self._mark_repeats(self._reach.admit())
+        if self._log.admission.take_withdrawn() and self._exchange is not None:
+            self._exchange.say_everything()
+
+    def _mark_repeats(self, devices: set[str]) -> None:
+        """Their messages have become durable, maybe not for the first time."""
         self._repeats |= devices
         for device in devices:
             self._mark(device)
@@ -358,6 +373,8 @@ class Collector:
             self._speak(everything=True)
             self._link.state(self._exchange.farewell)
         self._link.close()
+        if self._reach is not None:
+            self._reach.close()
         self._keep_notes()
         while not self._log.is_checked and time.monotonic() < until:
             self._log.check_one()
@@ -427,6 +444,9 @@ class Collector:
         metrics.unsealed_bytes.set(self._log.unsealed_bytes)
         metrics.waiting_uploads.set(self._log.waiting_uploads)
         self._health.remark("upload", self._log.upload_trouble)
+        metrics.waiting_segments.set(self._log.admission.waiting_segments)
+        if self._reach is not None:
+            self._health.remark("tables", self._reach.remark)
         metrics.unconfirmed.set(durable.unconfirmed())
         metrics.streams.set(durable.stream_count())
         metrics.takeovers.set(self._link.takeovers.count)

@@ -49,6 +49,7 @@ class Metrics:
         self.socket_bytes = gauge("backlog_socket_bytes", "Waiting in the socket, unread")
         self.unsealed_bytes = gauge("unsealed_bytes", "Durable, not yet visible to readers")
         self.waiting_uploads = gauge("waiting_uploads", "Sealed segments that --upload must copy")
+        self.waiting_segments = gauge("waiting_segments", "With messages that wait for the tables")
         self.unconfirmed = gauge("unconfirmed_messages", "In our log, not yet confirmed")
         self.streams = gauge("streams", "Streams known")
         self.takeovers = gauge("takeovers", "Connections that another client with our id ended")
@@ -61,10 +62,9 @@ class Metrics:
         self.rights_refused = gauge("rights_refused", text)
         self.clock_set = gauge("clock_set", "1 while this machine's clock is known to be right")
         self.clock_unset_messages = gauge("clock_unset_messages", "Stored while it was not")
-        self._total, self._commits, self._fsync_s = 0, 0, 0.0
-        self._shown, self._shown_at = 0, time.monotonic()
+        self._total = self._commits = self._shown = 0
+        self._fsync_s, self._shown_at, self._said_at = 0.0, time.monotonic(), 0.0
         self._said: tuple[int, bool] | None = None  # of the last line
-        self._said_at = 0.0
 
     def serve(self, port: int, health: Health, names: Sequence[str] = ()) -> None:
         """Serve on loopback, in a thread. names: by which it may be asked, besides its own. Raises

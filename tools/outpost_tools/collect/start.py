@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
+from typing import TYPE_CHECKING
 
 from paho.mqtt.client import MQTTv5, MQTTv311
 
@@ -22,11 +23,15 @@ from outpost_tools.collect.place import Question
 from outpost_tools.collect.rights import RightsQuestion
 from outpost_tools.collect.shares import ShareQuestion
 from outpost_tools.collect.upload import Upload
+from outpost_tools.common import needs
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.machine_clock import MachineClock
 from outpost_tools.sources.option import sources_of
 from outpost_tools.store.base import StoreError
 from outpost_tools.store.local import LocalStore
+
+if TYPE_CHECKING:
+    from outpost_tools.collect.reach import Reach
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -38,6 +43,8 @@ class NotNowError(ToolError):
 
 def collector(args: argparse.Namespace) -> Collector:
     """With its log locked; SIGTERM and SIGINT stop it. Raises NotNowError, ToolError."""
+    if args.confirm_tables is not None:
+        needs.check("tables")
     found = access.of(args)
     log = _log(args, found)
     where = "{}:{}".format(*found.address)
@@ -52,6 +59,7 @@ def collector(args: argparse.Namespace) -> Collector:
         metrics,
         exchange=_exchange(found, log, link),
         is_queued=args.confirmation == "queued",
+        reach=_reach(args, log),
         **questions,
         prefix=found.prefix,
         confirm_seconds=args.confirm_seconds,
@@ -102,6 +110,17 @@ def _clock(log: Log) -> CollectorClock:
     return CollectorClock(MachineClock(FAR_S, AGREE_S, newest_s=newest_s))
 
 
+def _reach(args: argparse.Namespace, log: Log) -> Reach | None:
+    """It looks from now on. Late: it needs Arrow and Delta."""
+    if args.confirm_tables is None:
+        return None
+    from outpost_tools.collect.reach import Reach
+
+    made = Reach(args.confirm_tables, log)
+    made.start()
+    return made
+
+
 def _log(args: argparse.Namespace, found: Access) -> Log:
     """Raises NotNowError, ToolError."""
     try:
@@ -118,17 +137,19 @@ def _log(args: argparse.Namespace, found: Access) -> Log:
 
 def _kind_of_log(args: argparse.Namespace, found: Access) -> Log:
     """Raises OSError, ValueError, ToolError."""
-    name, keeps_news = found.collector, found.share is not None
-    is_local = isinstance(args.log, LocalStore)
+    name, is_local = found.collector, isinstance(args.log, LocalStore)
     kind = disk_log if is_local else store_log
-    size = {
+    how = {
         "segment_bytes": args.segment_bytes or kind.SEGMENT_BYTES,
         "segment_seconds": args.segment_seconds or kind.SEGMENT_S,
+        "keep_news": found.share is not None,
+        "waits_for_tables": args.confirm_tables is not None,
+        "is_new": args.new_log,
     }
     if not is_local:
-        return store_log.StoreLog(args.log, name, keep_news=keeps_news, **size)
+        return store_log.StoreLog(args.log, name, **how)
     upload = Upload(args.log / name, args.upload / name) if args.upload else None
-    return disk_log.DiskLog(args.log.path, name, keep_news=keeps_news, upload=upload, **size)
+    return disk_log.DiskLog(args.log.path, name, upload=upload, **how)
 
 
 def _exchange(found: Access, log: Log, link: Link) -> Exchange | None:

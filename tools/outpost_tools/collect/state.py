@@ -137,7 +137,7 @@ class Whole:
     def __init__(self, folder: Store, collector: str) -> None:
         self._folder, self._collector = folder, collector
         self._length = 0
-        self._through = -1
+        self.through = -1
         self._bytes = 0  # of the segments since
 
     def load(self, *, keep_news: bool) -> tuple[Durable, int, str]:
@@ -150,9 +150,9 @@ class Whole:
         with _no_look_for_cycles():
             state = parsed(data)
             with contextlib.suppress(*_DAMAGE):
-                durable, self._through = restored(state, keep_news=keep_news)
+                durable, self.through = restored(state, keep_news=keep_news)
                 self._length = len(data)
-                return durable, self._through, state["collector"]
+                return durable, self.through, state["collector"]
         if data:
             tell_unusable(f"{self._folder}/{SNAPSHOT}")
         return Durable(keep_news=keep_news), -1, self._collector
@@ -162,7 +162,7 @@ class Whole:
         self._bytes += length
 
     def is_due(self, through: int) -> bool:
-        new = through - self._through
+        new = through - self.through
         return new >= _SEGMENTS and (new >= _MOST_SEGMENTS or self._bytes >= self._length // 4)
 
     def data(self, durable: Durable, through: int) -> bytes:
@@ -170,7 +170,7 @@ class Whole:
         text = io.StringIO()
         write(text, durable, self._collector, through)
         data = text.getvalue().encode()
-        self._through, self._length, self._bytes = through, len(data), 0
+        self.through, self._length, self._bytes = through, len(data), 0
         durable.changed = set()
         return data
 

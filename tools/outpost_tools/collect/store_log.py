@@ -33,7 +33,14 @@ from dataclasses import dataclass
 from outpost_tools.collect.background import Task
 from outpost_tools.collect.batch import Batch
 from outpost_tools.collect.identifiers import digest
-from outpost_tools.collect.log import Log, LogBusyError, Stored, add_all_keys, add_keys
+from outpost_tools.collect.log import (
+    Log,
+    LogBusyError,
+    Stored,
+    add_keys,
+    admission_of,
+    identity_of,
+)
 from outpost_tools.collect.state import SNAPSHOT, Whole
 from outpost_tools.log import segments
 from outpost_tools.store import probe
@@ -71,9 +78,11 @@ class StoreLog(Log):
         segment_bytes: int = SEGMENT_BYTES,
         segment_seconds: float = SEGMENT_S,
         keep_news: bool = False,
+        waits_for_tables: bool = False,
+        is_new: bool = False,
     ) -> None:
-        """keep_news: see Durable. Raises LogBusyError, ToolError (a bucket without conditional
-        writes), OSError."""
+        """keep_news: see Durable. waits_for_tables: see admission.py. is_new: see identity_of().
+        Raises LogBusyError, ToolError (a bucket without conditional writes), OSError."""
         self.collector = collector
         self.folder = root / collector
         self.place = str(self.folder)
@@ -90,11 +99,19 @@ class StoreLog(Log):
         self._is_first = True  # of this life
         probe.check(self.folder)
         self._snapshot = Whole(self.folder, collector)
-        self._load(keep_news=keep_news)
+        self._load(keep_news=keep_news, waits_for_tables=waits_for_tables)
+        if waits_for_tables:
+            self.identity = identity_of(self.folder, self.stored_through, is_new=is_new)
 
     @property
     def stored_through(self) -> int:
         return self._number - 1
+
+    @property
+    def readable_through(self) -> int:
+        """A PUT that nobody has answered may have arrived; at first, one of the previous life."""
+        is_under_way = self._segment is not None or self._is_first
+        return self._number if is_under_way else self._number - 1
 
     @property
     def held(self) -> list[Batch]:
@@ -132,18 +149,20 @@ class StoreLog(Log):
                 return
             saving, self._saving = self._saving, None
             saving.result()
-        if self._snapshot.is_due(self.stored_through):
-            data = self._snapshot.data(self.durable, self.stored_through)
+        through = self.admission.covered(self.stored_through)
+        if self._snapshot.is_due(through):
+            data = self._snapshot.data(self.durable, through)
             self._saving = Task(lambda: self.folder.put(SNAPSHOT, data))
 
     def close(self) -> None:
         if self._saving is not None:
             self._saving.result()
         while self.held:
-            if stored := self.commit(at_once=True):
-                add_all_keys(stored, self.durable)
+            self._learn_all(self.commit(at_once=True))
             time.sleep(_POLL_S)
-        self.folder.put(SNAPSHOT, self._snapshot.data(self.durable, self.stored_through))
+        through = self.admission.covered(self.stored_through)
+        if through >= self._snapshot.through:  # or segments that it covers may be deleted
+            self.folder.put(SNAPSHOT, self._snapshot.data(self.durable, through))
 
     def newest_sealed(self) -> segments.Contents | None:
         try:
@@ -246,9 +265,10 @@ class StoreLog(Log):
         self._is_first = False
         self._number += 1
 
-    def _load(self, *, keep_news: bool) -> None:
+    def _load(self, *, keep_news: bool, waits_for_tables: bool) -> None:
         """The snapshot, and the segments above it."""
         self.durable, through, owner = self._snapshot.load(keep_news=keep_news)
+        self.admission = admission_of(self.durable, through, waits_for_tables=waits_for_tables)
         if owner != self.collector:
             raise LogBusyError(
                 f"{self.place} was written by collector {owner!r}; use --id {owner} or another "
@@ -262,7 +282,7 @@ class StoreLog(Log):
 
     def _add(self, segment: segments.Segment, found: segments.Contents | None = None) -> None:
         found = found if found is not None else segments.contents(segment)
-        add_keys(found, self.durable)
+        add_keys(found, self.admission, segments.segment_number(segment))
         self._snapshot.stored(len(found.data))
         if found.damage:
             self._recovered.append(segments.Recovered(segment, found.damage))

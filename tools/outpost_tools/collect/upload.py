@@ -14,7 +14,7 @@ from collections import deque
 
 from outpost_tools.common.errors import ToolError
 from outpost_tools.common.notices import Folded
-from outpost_tools.log import segments
+from outpost_tools.log import identity, segments
 from outpost_tools.store import probe
 from outpost_tools.store.base import Store
 
@@ -89,6 +89,8 @@ class Upload:
     def _leave_out_known(self) -> None:
         """Raises ToolError, OSError."""
         probe.check(self._target)
+        if identity.read(self._source) is not None:  # before the segments
+            self._target.put(identity.NAME, self._source.get(identity.NAME))
         sizes = {one.name: one.size for one in segments.sealed_segments(self._target)}
         common = [one for one in segments.sealed_segments(self._source) if one.name in sizes]
         for one in common:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from outpost_tools.common.errors import ToolError
-from outpost_tools.log import segments
+from outpost_tools.log import identity, segments
 from outpost_tools.store.at import at
 from outpost_tools.store.base import Store
 
@@ -52,6 +52,9 @@ class Log:
         """By collector; those without any are left out."""
         found = {name: self.sealed(name) for name in self.collectors()}
         return {name: sealed for name, sealed in found.items() if sealed}
+
+    def identity(self, collector: str) -> identity.Identity | None:
+        return identity.read(self.store / collector)
 
     def read(self, collector: str, number: int) -> bytes:
         """Raises FileNotFoundError."""

@@ -18,10 +18,11 @@ import zlib
 from dataclasses import dataclass, field
 
 from outpost_tools.pipeline import delta, schemas
-from outpost_tools.pipeline.logs import Behind, Listing, Segment
+from outpost_tools.pipeline.logs import Behind, Listing, Log, Segment
 
 REPLAY = schemas.REPLAY
 _TAKEN, _FIRST, _ROUND = "log:", "first of log:", "round"
+_IDENTITY = "identity of log:"  # see outpost_tools.log.identity
 _CHECK_BITS = 32
 MAPPING = "mapping"  # of other people's messages: a number made of its text, see mappings.py
 REPLAYS = "replays"  # the number of the last call of `replay`, in quarantine
@@ -54,6 +55,11 @@ def firsts(table: delta.Table) -> dict[str, int]:
     return {
         query.removeprefix(_FIRST): number for query, number in found if query.startswith(_FIRST)
     }
+
+
+def identity(table: delta.Table, collector: str) -> int:
+    """Of the log whose segments were taken in; -1: it had none when they were."""
+    return delta.reached(table, _IDENTITY + collector)
 
 
 def is_open(opened: delta.Opened) -> bool:
@@ -90,8 +96,9 @@ def marked(number: int) -> delta.Batch:
 class Plan:
     """From `start` to `end` ({collector: last segment}). before, mark: what tables note that are at
     the start, and at the end: a number that grows, and a check of the plan. segments: of the log,
-    in the order in which they are read; firsts: of logs that begin. mapping: the number of the
-    mapping by which other people's messages are read, -1: there is none."""
+    in the order in which they are read; firsts: of logs that begin; identities: of logs of which
+    none is noted yet. mapping: the number of the mapping by which other people's messages are read,
+    -1: there is none."""
 
     start: dict[str, int]
     end: dict[str, int]
@@ -100,6 +107,7 @@ class Plan:
     segments: list[Segment] = field(default_factory=list)
     firsts: dict[str, int] = field(default_factory=dict)
     mapping: int = -1
+    identities: dict[str, int] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -114,6 +122,7 @@ class Plan:
     def transactions(self) -> list[delta.Batch]:
         found = {_TAKEN + name: number for name, number in self.end.items()}
         found |= {_FIRST + name: number for name, number in self.firsts.items()}
+        found |= {_IDENTITY + name: number for name, number in self.identities.items()}
         if self.mapping >= 0:
             found[MAPPING] = self.mapping
         return [*(delta.Batch(*one) for one in found.items()), marked(self.mark)]
@@ -157,11 +166,23 @@ def next_round(
         return None
     _check_complete(chosen, start, end)
     begins = {name: found[name][0].number for name in new if name != REPLAY and start[name] < 0}
+    identities = _identities(last, log.log, {name: start[name] for name in new if name != REPLAY})
     end, start = ({name: ends[name] for name in new} for ends in (end, start))
     before, after = mark(last), mark(ahead)
     if not is_open(opened):
         after = _mark_after(before, end, mapping)
-    return Plan(start, end, before, after, chosen, begins, mapping)
+    return Plan(start, end, before, after, chosen, begins, mapping, identities)
+
+
+def _identities(last: delta.Table, log: Log, start: dict[str, int]) -> dict[str, int]:
+    """Those to note. None of a log that the tables cannot have read: they have a segment of that
+    number, and did not note the identity that the log had by then."""
+    found = {}
+    for name in (one for one in start if identity(last, one) < 0):
+        said = log.identity(name)
+        if said is not None and start[name] < said.since:
+            found[name] = said.number
+    return found
 
 
 def _check_open(before: int, after: int, end: dict[str, int], mapping: int) -> None:
