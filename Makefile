@@ -6,6 +6,7 @@ BIN := .venv/bin
 
 DEMOS ?= amqtt nats nats3
 # More files at a time than a small machine has cores: most of them wait for servers and boards.
+# Fewer for the quick ones: each process collects all tests.
 PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # The tests start Python often: it keeps its cache of modules, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
@@ -49,7 +50,7 @@ quick: setup  ## the library under CPython and 64-bit MicroPython, no long files
 	@$(BIN)/python host_tests/run_micropython.py --quick --folder $(QUICK_FOLDER)
 
 test-cpython: setup  ## the tests under CPython (pytest)
-	@$(BIN)/python -m pytest $(PARALLEL)
+	@$(BIN)/python -m pytest $(PARALLEL) -n 4
 
 test-micropython: setup  ## the firmware under MicroPython: 64-bit, and what ships on 32-bit
 	@$(BIN)/python host_tests/run_micropython.py

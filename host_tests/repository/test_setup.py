@@ -196,12 +196,13 @@ def test_what_ships_is_run_by_default_on_32_bit_and_the_rest_with_long(tmp_path)
 def test_quick_leaves_the_long_files_out_of_pytest_too(quick):
     folder = HOST_TESTS / "firmware" / "outpost"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", str(folder)],
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", "-n", "0", str(folder)],
         capture_output=True, text=True, check=True, cwd=HOST_TESTS.parent,
         env=os.environ | {"QUICK": quick},
     )  # fmt: skip
     collected = {line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line}
-    files = {path for path in folder.glob("test_*.py") if path.read_text().startswith("# long:")}
+    heads = ("# long:", "# slow:")
+    files = {path for path in folder.glob("test_*.py") if path.read_text().startswith(heads)}
     assert len(files) > 10
     assert {path.name in " ".join(collected) for path in files} == {not quick}
     assert any(name.endswith("test_progress.py") for name in collected)

@@ -13,7 +13,8 @@ MOST_COLUMNS = 100
 MOST_LINES = 40
 FIELDS = {"session.py __init__", "ring.py __init__"}  # lists of fields with what they mean
 MACHINE_CODE = {"native.py put_publish"}
-MADE = (".lock", ".json", ".csv", "mutants.txt")  # written by programs, or in their words
+# written by programs, or in their words
+MADE = (".lock", ".json", ".csv", "mutants.txt", "slow_tests.txt")
 
 
 def texts():
