@@ -55,7 +55,7 @@ test-cpython: setup  ## the tests under CPython (pytest)
 test-micropython: setup  ## the firmware under MicroPython: 64-bit, and what ships on 32-bit
 	@$(BIN)/python host_tests/run_micropython.py
 
-test-long: setup  ## what `make test` leaves out for its time; CI runs it: a quarter of an hour
+test-long: setup  ## what `make test` leaves out for its time; CI runs it: half an hour
 	@$(BIN)/python -m pytest $(PARALLEL) -m "long or slow"
 	@$(BIN)/python host_tests/run_micropython.py --long
 

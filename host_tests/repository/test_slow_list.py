@@ -1,3 +1,4 @@
+# cpython-only: about the list of pytest
 """The measured list of slow tests names tests that are there."""
 
 import re
