@@ -36,7 +36,7 @@ demo: $(DEMO_NEEDS)  ## boards to tables, disasters; SEED=n LEVEL=5 BROKER=amqtt
 	@$(if $(STORE),$(BIN)/python host_tests/system/demo_on_bucket.py,$(BIN)/outpost demo)
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"
-	@BROKERS=all $(BIN)/python -m pytest -q host_tests/system/test_other_brokers.py \
+	@BROKERS=all $(BIN)/python -m pytest -m "" -q host_tests/system/test_other_brokers.py \
 		host_tests/tools/simulate/test_simulate_broker.py
 	@$(BIN)/python host_tests/bench/broker_drops.py
 	@for broker in $(DEMOS); do \
@@ -64,10 +64,10 @@ commands: setup  ## 1,000 commands over power cuts and killed brokers, in virtua
 
 home-assistant: setup  ## Home Assistant itself at mosquitto: fetched (350 MB), then its test
 	@$(BIN)/python host_tests/rigs/home_assistant/install.py
-	@CI=true $(BIN)/python -m pytest -q -n 0 host_tests/system/test_home_assistant.py
+	@CI=true $(BIN)/python -m pytest -m "" -q -n 0 host_tests/system/test_home_assistant.py
 
 kit-cuts: setup  ## every power cut of main.py and the examples in virtual time: half an hour
-	@KIT_EVERY=1 $(BIN)/python -m pytest -m "long or not long" host_tests/tools/kit/test_kit_cuts.py
+	@KIT_EVERY=1 $(BIN)/python -m pytest -m "" host_tests/tools/kit/test_kit_cuts.py
 
 power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's flash operations
 	@$(BIN)/python host_tests/fuzz/hunt_power_loss.py $(if $(CUTS),--cuts $(CUTS))
@@ -225,7 +225,7 @@ bench-diff: venv  ## the last `make bench` against host_tests/baselines/bench.js
 
 cluster-test: setup  ## the pipeline on a Spark cluster: KILLS=n (3), on a folder or STORE=s3
 	@CLUSTER=1 CLUSTER_KILLS=$(or $(KILLS),3) OUTPOST_TABLES_STORE=$(STORE) \
-		$(BIN)/python -m pytest -n 0 -s -q \
+		$(BIN)/python -m pytest -m "" -n 0 -s -q \
 		host_tests/tools/pipeline/test_pipeline_cluster.py
 
 demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10); stops at the first that loses something

@@ -23,3 +23,9 @@ def test_the_list_is_as_it_is_written():
     lines = cpu_times.LIST.read_text(encoding="utf-8").splitlines()
     spent = {line.split()[1]: float(line.split()[0]) for line in lines}
     assert cpu_times.lines(spent) == lines
+
+
+def test_a_target_that_names_its_tests_runs_the_slow_ones_too():
+    makefile = (cpu_times.HOST_TESTS.parent / "Makefile").read_text(encoding="utf-8")
+    calls = re.findall(r"-m pytest(?:[^\n]|\\\n)*?\.py", makefile)
+    assert len(calls) > 8 and [one for one in calls if '-m ""' not in one] == []
