@@ -3,6 +3,7 @@
 pipeline into silver; beside the same readings as separate messages. `make bench-series` runs this.
 
     .venv/bin/python host_tests/bench/series_million.py [--samples 1000000] [--singles 100000]
+        [--engine local]
 
 Each way: mosquitto holds the messages before the collector starts (collector_rate.py). Then the
 segments that it sealed are decoded to Arrow, by one process and by two (pipeline_rates.py). Then
@@ -18,8 +19,6 @@ import argparse
 import json
 import os
 import random
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -37,8 +36,8 @@ import pyarrow.compute as pc
 
 import collector_rate
 import pipeline_rates
+import process_tree
 import series_writer
-from outpost_tools.common import children
 from outpost_tools.common.broker import Broker
 from outpost_tools.pipeline import tables
 
@@ -49,6 +48,7 @@ AGO_MS = 20 * series_writer.DAY_MS
 COLUMNS = series_writer.CLIMATE
 _SPREADS = (1, 6, 2)  # of a BME280's values from sample to sample
 _STREAM = "3fa9c1d2"
+_LIMIT_S, _MEMORY_BYTES = 1800, 12 << 30  # of the pipeline
 
 
 @dataclass
@@ -144,22 +144,16 @@ def decoded(log: Path, readings: int) -> dict[int, tuple[float, float]]:
 
 
 def through_pipeline(folder: Path, engine: str) -> tuple[float, float]:
-    """Returns (seconds, CPU seconds) of `outpost pipeline run` on folder/log into folder/tables."""
-    began, before = time.monotonic(), _children_cpu_s()
+    """Returns (seconds, CPU seconds of all its processes) of `outpost pipeline run` on folder/log
+    into folder/tables."""
     command = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--engine", engine]
     command += ["--master", "local[2]"] if engine == "spark" else []
     command += ["--log", str(folder / "log"), "--tables", str(folder / "tables")]
-    done = subprocess.run(
-        command, env=children.tools_environment(), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        sys.exit(f"series_million: the pipeline failed:\n{done.stderr[-2000:]}")
-    return time.monotonic() - began, _children_cpu_s() - before
-
-
-def _children_cpu_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    said = folder / "pipeline.txt"
+    done = process_tree.run(command, said, limit_s=_LIMIT_S, memory_limit=_MEMORY_BYTES)
+    if done.status != "ok":
+        sys.exit(f"series_million: the pipeline: {done.status}\n{said.read_text()[-2000:]}")
+    return done.wall_s, done.cpu_s
 
 
 def check(place: Path, sent: Sent) -> None:
@@ -207,7 +201,7 @@ def show(row: dict) -> None:
         lines[f"to Arrow, {count} process(es)"] = rate, row["decoded_cpu_s"][count]
     for what, (rate, of_cpu) in lines.items():
         print(f"  {what:<24}{rate:>12,} readings/s, {of_cpu:>10,} in a CPU second")
-    spent = f"{row['pipeline_s']} s, {row['pipeline_cpu_s']} CPU s with the start of Spark"
+    spent = f"{row['pipeline_s']} s, {row['pipeline_cpu_s']} CPU s with its start"
     print(f"  to silver and gold: {spent}; exact: rows, and sums of the integers", flush=True)
 
 
