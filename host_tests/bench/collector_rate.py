@@ -180,7 +180,7 @@ def _measure(
     assert [process.wait(30) for process in running] == [0] * len(running)
     cpu_s = _children_cpu_s() - before_s - idle_s * len(running)
     times = [frame.received_ms for name in names for frame in _frames(log / name)]
-    seconds = (max(times) - min(times)) / 1000
+    seconds = max(max(times) - min(times), 1) / 1000
     return {
         "collectors": len(names), "devices": args.devices, "sent": count, "stored": len(times),
         "confirmation": not args.no_confirmation,

@@ -44,6 +44,7 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--devices", type=int, default=1000)
+    parser.add_argument("--growth", type=float, default=GROWTH, help="that is flat: %(default)s")
     args = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="collector-soak-") as folder,
@@ -75,7 +76,7 @@ def run(folder: Path, port: int, args: argparse.Namespace) -> dict:
             "minutes": round(seconds / 60, 1), "sent": sent, "stored": stored, "status": status,
             "rate": round(sent / seconds), "peak_mib": round(max(memory), 1),
             "mib_by_tenths": [round(part) for part in _tenths(memory)],
-            "is_flat": max(settled) <= GROWTH * settled[0],
+            "is_flat": max(settled) <= args.growth * settled[0],
         }  # fmt: skip
     finally:
         children.kill(process)
