@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much CPU each test takes, and the list of those that `make test` leaves out for it.
 
-    .venv/bin/python host_tests/rigs/cpu_times.py [--write]      a quarter of an hour
+    .venv/bin/python host_tests/rigs/cpu_times.py [--write]      eleven minutes
 
 Runs everything but the tests marked `long`, and prints CPU seconds by folder, then the functions
 that take SLOW_S or more, all their cases together, with the processes that they waited for.
