@@ -15,7 +15,8 @@ export PYTHONDONTWRITEBYTECODE :=
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-silver \
 	bench-sources bench-start bench-store bench-year brokers build clean cluster-test commands \
 	demo demo-seeds format fuzz help home-assistant kills kills-foreign kills-readers \
-	kills-run kills-store kills-tables kit-cuts lint live-pictures lock lock-packages mixed \
+	kills-run kills-store kills-tables kit-cuts lint live-pictures loaded-runs lock \
+	lock-packages mixed \
 	mutants power-loss program-heap prove quick refusals rp2 setup size size-diff soak \
 	soak-collector test test-cpython test-long test-micropython types update-cuts venv \
 	virtual-days
@@ -61,6 +62,9 @@ test-long: setup  ## what `make test` leaves out for its time; CI runs it: half 
 
 commands: setup  ## 1,000 commands over power cuts and killed brokers, in virtual time
 	@$(BIN)/python host_tests/fuzz/hunt_commands.py
+
+loaded-runs: setup  ## `make test` twice at once beside four busy loops, RUNS=n times (5): failures?
+	@$(BIN)/python host_tests/rigs/loaded_runs.py --runs $(or $(RUNS),5)
 
 home-assistant: setup  ## Home Assistant itself at mosquitto: fetched (350 MB), then its test
 	@$(BIN)/python host_tests/rigs/home_assistant/install.py
