@@ -38,7 +38,7 @@ demo: $(DEMO_NEEDS)  ## boards to tables, disasters; SEED=n LEVEL=5 BROKER=amqtt
 
 brokers: setup  ## brokers beside mosquitto: tests, what they drop, DEMOS="amqtt nats nats3"
 	@BROKERS=all $(BIN)/python -m pytest -m "" -q host_tests/system/test_other_brokers.py \
-		host_tests/tools/simulate/test_simulate_broker.py
+		host_tests/tools/trying/simulate/test_simulate_broker.py
 	@$(BIN)/python host_tests/bench/broker_drops.py
 	@for broker in $(DEMOS); do \
 		$(BIN)/outpost demo --broker $$broker --out build/demo-$$broker || exit 1; done
@@ -194,11 +194,11 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 
 kills: setup  ## collector, group and broker killed at KILLS=n random moments each (60): exact?
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
-		$(BIN)/python -m pytest -m "" -s -q -n 0 host_tests/tools/collect/test_collect_kills.py
+		$(BIN)/python -m pytest -m "" -s -q -n 0 host_tests/tools/servers/collect/test_collect_kills.py
 
 kills-store: setup  ## collectors on a bucket killed KILLS=n times (50), PUTs under way: exact?
 	@OUTPOST_STORE_KILLS=$(or $(KILLS),50) $(BIN)/python -m pytest -m "" -s -q -n 0 \
-		host_tests/tools/collect/test_collect_store_kills.py
+		host_tests/tools/servers/collect/test_collect_store_kills.py
 
 kills-foreign: setup  ## other people's devices beside boards, all killed KILLS=n times (50): exact?
 	@OUTPOST_FOREIGN_KILLS=$(or $(KILLS),50) OUTPOST_FOREIGN_BOARDS=$(or $(MESSAGES),10000) \
@@ -206,16 +206,16 @@ kills-foreign: setup  ## other people's devices beside boards, all killed KILLS=
 
 kills-readers: setup  ## five engines read in a loop, driver killed KILLS=n times (10): rows right?
 	@OUTPOST_READER_KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -m "" -s -q -n 0 \
-		host_tests/tools/pipeline/test_pipeline_readers.py
+		host_tests/tools/readings/pipeline/test_pipeline_readers.py
 
 kills-tables: setup  ## DRIVERS=n (2) at once, KILLS=n (75), on a folder or STORE=s3: tables exact?
 	@OUTPOST_TABLES_KILLS=$(or $(KILLS),75) OUTPOST_TABLES_DRIVERS=$(or $(DRIVERS),2) \
 		OUTPOST_TABLES_STORE=$(STORE) $(BIN)/python -m pytest -m "" -s -q -n 0 \
-		host_tests/tools/pipeline/test_tables_kill.py
+		host_tests/tools/readings/pipeline/test_tables_kill.py
 
 kills-run: setup  ## `outpost run` killed KILLS=n times (20), its disk full, its clock set: lost?
 	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -m "" -n 0 -q \
-		host_tests/tools/home/test_home.py -k killed
+		host_tests/tools/servers/home/test_home.py -k killed
 	@$(BIN)/python host_tests/bench/home_bad_days.py
 
 bad-days: setup  ## the collector on full, slow, read-only disks, jumping clocks, hostile load
@@ -230,7 +230,7 @@ bench-diff: venv  ## the last `make bench` against host_tests/baselines/bench.js
 cluster-test: setup  ## the pipeline on a Spark cluster: KILLS=n (3), on a folder or STORE=s3
 	@CLUSTER=1 CLUSTER_KILLS=$(or $(KILLS),3) OUTPOST_TABLES_STORE=$(STORE) \
 		$(BIN)/python -m pytest -m "" -n 0 -s -q \
-		host_tests/tools/pipeline/test_pipeline_cluster.py
+		host_tests/tools/readings/pipeline/test_pipeline_cluster.py
 
 demo-seeds: venv  ## the demo with SEEDS="1 2 3" (1 to 10); stops at the first that loses something
 	@for seed in $(or $(SEEDS),1 2 3 4 5 6 7 8 9 10); do \

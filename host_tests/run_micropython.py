@@ -40,9 +40,9 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools.common import interpreters
-from outpost_tools.common.errors import ToolError
-from outpost_tools.device import firmware_build
+from outpost_tools.boards.files import firmware_build
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import interpreters
 
 _MPY = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}  # none for arm64
 # the fakes (a whole flash in RAM) are bigger than a board; tests of the heap measure for themselves

@@ -15,9 +15,9 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from outpost_tools.fetch.cache_rules import drop_unused, say, whole
-from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable, unpack
-from outpost_tools.fetch.program import LOADERS, SUITE
+from outpost_tools.trying.fetch.cache_rules import drop_unused, say, whole
+from outpost_tools.trying.fetch.debian_packages import PrivateApt, Unobtainable, unpack
+from outpost_tools.trying.fetch.program import LOADERS, SUITE
 
 PACKAGES = ("gcc-arm-none-eabi", "libnewlib-arm-none-eabi", "cmake", "ninja-build")
 _RECIPE = "1"  # change it with the choice of files, or the way programs are started

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tools/outpost_tools/fetch/packages.lock: `make lock-packages`.
+"""Writes tools/outpost_tools/trying/fetch/packages.lock: `make lock-packages`.
 
-The file lists, for each program that set-up fetches from Debian and for the packages that
-`make size` builds with, the files of the package and of all its dependencies, with their SHA-256,
-as they are in the suite's signed index today. `fetch/pinned.py` uses them when that index cannot be
+The file lists, for each program that set-up fetches from Debian and for the packages that `make
+size` builds with, the files of the package and of all its dependencies, with their SHA-256, as they
+are in the suite's signed index today. `trying/fetch/pinned.py` uses them when that index cannot be
 fetched. Run this after a point release of the suite. If the index of an architecture cannot be
 fetched now, its entries stay as they were.
 """
@@ -19,10 +19,10 @@ from pathlib import Path
 TOOLS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TOOLS))
 
-from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
-from outpost_tools.fetch import chromium, pinned, programs  # noqa: E402
-from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable  # noqa: E402
-from outpost_tools.fetch.program import Program, label  # noqa: E402
+from outpost_tools.machine import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.trying.fetch import chromium, pinned, programs  # noqa: E402
+from outpost_tools.trying.fetch.debian_packages import PrivateApt, Unobtainable  # noqa: E402
+from outpost_tools.trying.fetch.program import Program, label  # noqa: E402
 
 _MACHINES = ("x86_64", "aarch64")
 FROZEN_BUILD = (("i386", "libc6-dev"), ("i386", "libgcc-14-dev"))

@@ -37,9 +37,9 @@ sys.path.insert(0, str(TOOLS))
 
 import arm_toolchain  # noqa: E402 - the path must be set first
 import rp2_sources  # noqa: E402
-from outpost_tools.common import interpreters  # noqa: E402
-from outpost_tools.fetch.cache_rules import drop_unused, locked, say, whole  # noqa: E402
-from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable  # noqa: E402
+from outpost_tools.machine import interpreters  # noqa: E402
+from outpost_tools.trying.fetch.cache_rules import drop_unused, locked, say, whole  # noqa: E402
+from outpost_tools.trying.fetch.debian_packages import PrivateApt, Unobtainable  # noqa: E402
 
 _OPTIONS = (
     # picotool makes UF2 files; uf2() below does so without a C++ compiler for the host

@@ -12,14 +12,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from outpost_tools.fetch.cache_rules import drop_unused, say, whole
-from outpost_tools.fetch.debian_packages import (
+from outpost_tools.trying.fetch.cache_rules import drop_unused, say, whole
+from outpost_tools.trying.fetch.debian_packages import (
     PrivateApt,
     Unobtainable,
     unpack_packages,
     unpack_source,
 )
-from outpost_tools.fetch.program import SUITE
+from outpost_tools.trying.fetch.program import SUITE
 
 SOURCES = ("micropython", "mbedtls", "lwip")
 # packages that contain a source tree

@@ -39,11 +39,11 @@ if sys.version_info < (3, 11):  # noqa: UP036 - run by whatever Python the machi
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
-from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
-from outpost_tools.common.errors import ToolError  # noqa: E402
-from outpost_tools.fetch import programs  # noqa: E402
-from outpost_tools.fetch.cache_rules import locked, say  # noqa: E402
-from outpost_tools.fetch.debian_packages import Unobtainable  # noqa: E402
+from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.machine import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.trying.fetch import programs  # noqa: E402
+from outpost_tools.trying.fetch.cache_rules import locked, say  # noqa: E402
+from outpost_tools.trying.fetch.debian_packages import Unobtainable  # noqa: E402
 
 VENV = REPOSITORY / ".venv"
 LOCK = REPOSITORY / "tools" / "requirements.lock"

@@ -47,7 +47,8 @@ _ERASE = const(6)
 _EROFS = const(30)
 _MOST_BLOCKS = const(4096)
 _SPARE_BLOCKS = const(4)  # littlefs needs some to change a folder
-# Steps. For the longest time between two lines, see tools/outpost_tools/device/flash_time.py
+# Steps. For the longest time between two lines, see
+# tools/outpost_tools/boards/selftest/flash_time.py
 _TOLD_EACH = const(4)
 
 

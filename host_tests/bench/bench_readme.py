@@ -177,7 +177,7 @@ def outbox() -> str:
 
 
 def wear() -> str:
-    from outpost_tools.outbox import wear as model
+    from outpost_tools.boards.outbox import wear as model
 
     lines = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in model.table(100_000, 4)

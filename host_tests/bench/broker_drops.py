@@ -22,8 +22,8 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools.common.broker import ANY_USER, Broker
-from outpost_tools.common.brokers import open_broker
+from outpost_tools.loopback.broker import ANY_USER, Broker
+from outpost_tools.loopback.brokers import open_broker
 from real_broker import Observer, run
 from scripted_server import encode
 

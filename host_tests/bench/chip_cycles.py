@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 
 BLOCKS = 64
 LIMIT_S = 30

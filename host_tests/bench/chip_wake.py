@@ -25,8 +25,10 @@ import paths
 sys.path.extend(paths.ALL)
 
 import make_certificates
-from outpost_tools.common.errors import ToolError
-from outpost_tools.device import kinds, payload, wake_ledger
+from outpost_tools.boards.files import payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.boards.selftest import wake_ledger
+from outpost_tools.errors import ToolError
 from rp2040 import core, image, littlefs
 from rp2040.board import ON_CHIP, Board, flash_image
 from rp2040.compiled import compile_one

@@ -28,7 +28,7 @@ sys.path.extend(paths.ALL)
 
 import collector_load as load
 from collector_process import Process, wait_until
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
 
 COUNT = 3000
 DEVICE = "device-00000"

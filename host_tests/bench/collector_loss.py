@@ -27,12 +27,12 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools.collect.log import frame_key
-from outpost_tools.common import children
-from outpost_tools.common.broker import ANY_USER, Broker
 from outpost_tools.log import segments
-from outpost_tools.simulate.fleet import Fleet
-from outpost_tools.simulate.journal import read_journal
+from outpost_tools.loopback.broker import ANY_USER, Broker
+from outpost_tools.machine import children
+from outpost_tools.servers.collect.log import frame_key
+from outpost_tools.trying.simulate.fleet import Fleet
+from outpost_tools.trying.simulate.journal import read_journal
 
 MODES = ("collector", "broker")
 INTERVAL_MS = 20

@@ -36,9 +36,9 @@ sys.path.extend(paths.ALL)
 
 import collector_load as load
 import object_store
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
 from outpost_tools.log import segments
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
 from outpost_tools.store import at
 from outpost_tools.store.base import Store
 
@@ -46,7 +46,7 @@ LIMIT_S = 300.0
 # The collector without its confirmations to the boards, for comparison.
 _SILENT = """
 import sys
-from outpost_tools.collect import loop
+from outpost_tools.servers.collect import loop
 loop.Collector._confirm = lambda self, **_: None
 from outpost_tools.cli import main
 sys.exit(main())

@@ -28,9 +28,9 @@ import paths
 sys.path.extend(paths.ALL)
 
 import collector_load as load
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
 from outpost_tools.log import segments
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
 
 PART = 5000
 WINDOW = 50_000

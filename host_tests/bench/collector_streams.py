@@ -4,8 +4,8 @@
     .venv/bin/python host_tests/bench/collector_streams.py [--streams 1000000] [--changed 10000]
 
 In a separate process, the keys of one message of each board go through the collector's own log
-(collect/log.py) and are confirmed; then seals follow, between which `--changed` boards send.
-Earlier versions wrote the whole snapshot at a seal: the line `whole` is what that takes.
+(servers/collect/log.py) and are confirmed; then seals follow, between which `--changed` boards
+send. Earlier versions wrote the whole snapshot at a seal: the line `whole` is what that takes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools.collect.disk_log import DiskLog as Log
-from outpost_tools.common.message import Key
 from outpost_tools.log import segments
+from outpost_tools.messages.message import Key
+from outpost_tools.servers.collect.disk_log import DiskLog as Log
 
 SEALS = 5
 _BATCH = 4000

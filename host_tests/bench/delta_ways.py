@@ -27,8 +27,8 @@ _KEY = ["device", "stream", "seq"]
 
 
 def outpost_spark(source: Path, target: Path, phases: Any) -> None:
-    from outpost_tools.pipeline import session
-    from outpost_tools.pipeline.spark import Spark
+    from outpost_tools.readings.pipeline import session
+    from outpost_tools.readings.pipeline.spark import Spark
 
     spark = session.start("local[2]", target / "spark.log")
     phases.end("start")
@@ -37,7 +37,7 @@ def outpost_spark(source: Path, target: Path, phases: Any) -> None:
 
 
 def outpost_local(source: Path, target: Path, phases: Any) -> None:
-    from outpost_tools.pipeline import engines
+    from outpost_tools.readings.pipeline import engines
 
     with engines.local(2) as engine:
         phases.end("start")
@@ -45,7 +45,7 @@ def outpost_local(source: Path, target: Path, phases: Any) -> None:
 
 
 def _outpost(engine: Any, source: Path, target: Path, phases: Any) -> None:
-    from outpost_tools.pipeline import job
+    from outpost_tools.readings.pipeline import job
 
     log = target / "log"
     shutil.copytree(source / "log", log, copy_function=os.link)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
-from outpost_tools.common import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.machine import interpreters  # noqa: E402 - the path must be set first
 
 PINS = {
     "micropython-umqtt.simple": (

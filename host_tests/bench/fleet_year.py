@@ -42,8 +42,8 @@ import marked_table
 import pipeline_rounds
 import round_requests
 import serial_engine
-from outpost_tools.common import children
-from outpost_tools.pipeline import delta, job, tables, upkeep
+from outpost_tools.machine import children
+from outpost_tools.readings.pipeline import delta, job, tables, upkeep
 from outpost_tools.store import at
 
 PAGE = Path(__file__).with_name("README.md")

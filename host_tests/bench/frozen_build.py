@@ -24,10 +24,10 @@ import paths
 sys.path.extend(paths.ALL)
 
 from lock_packages import FROZEN_BUILD
-from outpost_tools.common import interpreters
-from outpost_tools.device import firmware_build
-from outpost_tools.fetch.archive import Archive
-from outpost_tools.fetch.debian_packages import PrivateApt, Unobtainable, unpack_source
+from outpost_tools.boards.files import firmware_build
+from outpost_tools.machine import interpreters
+from outpost_tools.trying.fetch.archive import Archive
+from outpost_tools.trying.fetch.debian_packages import PrivateApt, Unobtainable, unpack_source
 
 _NEEDS = ("gcc", "make", "git")
 _LEFT_OUT = ("PY_FFI", "PY_SSL", "SSL_MBEDTLS", "PY_BTREE", "USE_READLINE", "PY_TERMIOS", "VFS_FAT")

@@ -59,8 +59,8 @@ class Phases:
 
 
 def outpost(source: Path, target: Path, phases: Phases) -> None:
-    from outpost_tools.pipeline import job, session
-    from outpost_tools.pipeline.spark import Spark
+    from outpost_tools.readings.pipeline import job, session
+    from outpost_tools.readings.pipeline.spark import Spark
 
     spark = session.start("local[2]", target / "spark.log")
     phases.end("start")
@@ -196,7 +196,7 @@ ALL = WAYS | delta_ways.WAYS
 def result_files(way: str, target: Path) -> list[Path]:
     """Returns the Parquet files that count after the way's end."""
     if way.startswith("outpost"):
-        from outpost_tools.pipeline import delta
+        from outpost_tools.readings.pipeline import delta
 
         silver = delta.open_table(target / "readings")
         return [target / "readings" / delta.name_of(one) for one in delta.files_of(silver)]

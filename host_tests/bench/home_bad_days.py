@@ -21,7 +21,7 @@ sys.path[:0] = [str(REPOSITORY / "host_tests" / "rigs"), str(REPOSITORY / "tools
 
 from collector_process import wait_until  # noqa: E402
 from home_run import Board, Home  # noqa: E402
-from outpost_tools.common import children  # noqa: E402
+from outpost_tools.machine import children  # noqa: E402
 
 _COUNT = 400
 _CLOCK = """

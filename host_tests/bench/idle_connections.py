@@ -32,8 +32,8 @@ sys.path.extend(paths.ALL)
 import collector_load as load
 from collector_process import Process
 from live_server import Server
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
 from setup_server import SetupServer
 
 PART_S = 0.1

@@ -23,14 +23,10 @@ from paths import ALL, BENCH_BOARD, BOARDS, FAKES, FIRMWARE, REPOSITORY, UNIX_BO
 
 sys.path[:0] = ALL
 
-from outpost_tools.common.interpreters import find_micropython  # noqa: E402
-from outpost_tools.device import (  # noqa: E402
-    firmware_build,
-    kinds,
-    needed,
-    payload,
-    sensor_drivers,
-)
+from outpost_tools.boards.files import firmware_build, needed, payload  # noqa: E402
+from outpost_tools.boards.port import kinds  # noqa: E402
+from outpost_tools.boards.settings import sensor_drivers  # noqa: E402
+from outpost_tools.machine.interpreters import find_micropython  # noqa: E402
 
 PAGE = BOARDS / "PORTING.md"
 BEGIN, END = "<!-- figures: installed -->\n", "<!-- /figures -->"

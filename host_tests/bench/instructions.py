@@ -22,9 +22,9 @@ import instruction_count  # noqa: E402
 import instruction_count_arm  # noqa: E402
 import peers  # noqa: E402
 import size_report  # noqa: E402
-from outpost_tools.common import interpreters  # noqa: E402
-from outpost_tools.common.errors import ToolError  # noqa: E402
-from outpost_tools.device import firmware_build  # noqa: E402
+from outpost_tools.boards.files import firmware_build  # noqa: E402
+from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.machine import interpreters  # noqa: E402
 
 PEERS = ("raw", "simple", "robust")
 SETS = ("ours", "parts", "mount", "growth", "windows")

@@ -29,9 +29,9 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.kit.bench import Bench
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import find_micropython
 
 EXAMPLES = paths.FIRMWARE / "examples"
 PROGRAM = "publish.py"

@@ -29,7 +29,7 @@ from outpost.client import Client
 from outpost.level5 import over
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
-from outpost_tools.common.broker import ANY_USER, Broker, BrokerError
+from outpost_tools.loopback.broker import ANY_USER, Broker, BrokerError
 
 TOPIC = b"outpost/rate/0123456/dat"
 PAYLOAD = bytes(64)

@@ -41,7 +41,7 @@ import browser_rig  # noqa: E402
 import collector_load as load  # noqa: E402
 from collector_process import Process  # noqa: E402
 from live_server import Server, payload  # noqa: E402
-from outpost_tools.common.broker import Broker  # noqa: E402
+from outpost_tools.loopback.broker import Broker  # noqa: E402
 from process_tree import own_cpu_s, pss_bytes  # noqa: E402
 
 VALUES = 10

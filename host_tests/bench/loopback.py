@@ -29,10 +29,10 @@ HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 
 import spread  # noqa: E402 - the path must be set first
-from outpost_tools.common import interpreters  # noqa: E402
-from outpost_tools.common.broker import Broker  # noqa: E402
-from outpost_tools.common.errors import ToolError  # noqa: E402
-from outpost_tools.device import firmware_build  # noqa: E402
+from outpost_tools.boards.files import firmware_build  # noqa: E402
+from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.loopback.broker import Broker  # noqa: E402
+from outpost_tools.machine import interpreters  # noqa: E402
 
 MPY_ARCHITECTURES = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}
 LIMITS = ("raw", "raw_polling")

@@ -19,7 +19,8 @@ import paths
 sys.path.extend(paths.ALL)
 
 import program_heap
-from outpost_tools.device import kinds, memory_fit
+from outpost_tools.boards.port import kinds
+from outpost_tools.boards.settings import memory_fit
 from station.settings import check
 
 PAGE = paths.BOARDS / "MEMORY.md"

@@ -36,8 +36,8 @@ import paho.mqtt.client as mqtt
 
 import fetch_peers
 from made_broker import MadeBroker
-from outpost_tools.common import children, interpreters
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children, interpreters
 from raw_server import HOST, raw
 from real_broker import password_line
 

@@ -28,9 +28,9 @@ from typing import Protocol
 import fetch_peers
 import size_report
 import spread
-from outpost_tools.common import interpreters
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import interpreters
 
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import fetch_peers
 import peers
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
+from outpost_tools.loopback.broker import Broker
 
 NAMES = ("minimqtt", "minimqtt+")
 COLUMNS = {  # of the cells: (heading, width); see peers.COLUMNS

@@ -28,7 +28,7 @@ sys.path.extend(paths.ALL)
 import pipeline_load
 import pipeline_rates
 from outpost_tools.log import segments
-from outpost_tools.pipeline import decode, packed
+from outpost_tools.readings.pipeline import decode, packed
 
 _BUCKETS, _CORES = 4, 2
 

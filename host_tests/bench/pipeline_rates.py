@@ -31,8 +31,8 @@ sys.path.extend(paths.ALL)
 import pipeline_load
 import process_tree
 import series_load
-from outpost_tools.pipeline import decode, job
-from outpost_tools.pipeline import exact as exact_reader
+from outpost_tools.readings.pipeline import decode, job
+from outpost_tools.readings.pipeline import exact as exact_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +93,7 @@ def through_spark(
 
 @contextlib.contextmanager
 def spark_of() -> Iterator[SparkSession]:
-    from outpost_tools.pipeline import session
+    from outpost_tools.readings.pipeline import session
 
     with tempfile.TemporaryDirectory() as name:
         spark = session.start("local[2]", Path(name) / "spark.log")
@@ -104,7 +104,7 @@ def spark_of() -> Iterator[SparkSession]:
 def to_noop(spark: SparkSession, log: Path, buckets: int) -> tuple[float, dict[str, float]]:
     """Returns (seconds, CPU seconds by process_tree's roles) for all segments through the reader.
     buckets 0: a row of Spark a reading."""
-    from outpost_tools.pipeline import logs, packed, plan, schemas
+    from outpost_tools.readings.pipeline import logs, packed, plan, schemas
 
     found = logs.Log.at(log)
     ends = {name: one[-1].number for name, one in found.all_sealed().items()}

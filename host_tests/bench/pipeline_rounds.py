@@ -54,7 +54,7 @@ import patient_job  # noqa: E402
 import process_tree  # noqa: E402
 import serial_engine  # noqa: E402
 from outpost_tools.log import segments  # noqa: E402
-from outpost_tools.pipeline import gold, job, session, upkeep  # noqa: E402
+from outpost_tools.readings.pipeline import gold, job, session, upkeep  # noqa: E402
 
 BOARDS, READINGS, NEW = 1000, 5, 5000
 WARM = {"next": 3, "late": 1, "hostile": 20, "after": 1}
@@ -155,7 +155,7 @@ class Round(NamedTuple):
 
 
 def run_round(spark, log: Path, tables_dir: Path, *, is_all: bool = False) -> Round:
-    from outpost_tools.pipeline.spark import Spark
+    from outpost_tools.readings.pipeline.spark import Spark
 
     marks, write = [cpu_s()], gold.write
     opened = opened_files.Opened(tables_dir / "readings")

@@ -24,7 +24,7 @@ import pyarrow as pa  # noqa: E402
 import pyarrow.compute as pc  # noqa: E402
 import pyarrow.parquet  # noqa: E402
 
-from outpost_tools.pipeline import fingerprints, schemas, transforms  # noqa: E402
+from outpost_tools.readings.pipeline import fingerprints, schemas, transforms  # noqa: E402
 
 START_US = 1_763_694_000_000_000
 DAY_US = 86_400_000_000

@@ -41,9 +41,10 @@ sys.path.extend(paths.ALL)
 
 import collector_process
 import make_certificates
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.errors import ToolError
-from outpost_tools.device import kinds, payload
+from outpost_tools.boards.files import payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.errors import ToolError
+from outpost_tools.loopback.broker import Broker
 from rp2040 import core, heap, image
 from rp2040.board import ON_CHIP, Board, flash_image
 from rp2040.compiled import compile_one

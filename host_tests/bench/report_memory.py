@@ -16,7 +16,9 @@ import tempfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / part) for part in ("host_tests/bench", "host_tests/tools/report")]
+sys.path[:0] = [
+    str(REPOSITORY / part) for part in ("host_tests/bench", "host_tests/tools/readings/report")
+]
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 import pandas as pd  # noqa: E402
@@ -24,7 +26,7 @@ import pyarrow as pa  # noqa: E402
 
 import export_rates  # noqa: E402
 import report_fleet  # noqa: E402
-from outpost_tools.pipeline import delta, schemas, tables  # noqa: E402
+from outpost_tools.readings.pipeline import delta, schemas, tables  # noqa: E402
 
 _DEVICES = 20
 

@@ -38,8 +38,8 @@ import faulty_store
 import marked_table
 import object_store
 import pipeline_rounds
-from outpost_tools.common import children
 from outpost_tools.log import segments
+from outpost_tools.machine import children
 from outpost_tools.store import at
 
 REQUESTS = paths.REPOSITORY / "build" / "store_requests.json"
@@ -91,7 +91,7 @@ class Rounds:
 
     def checkpoint(self) -> Requests:
         """Of the table of streams."""
-        from outpost_tools.pipeline import delta, delta_log
+        from outpost_tools.readings.pipeline import delta, delta_log
 
         table = delta.open_table(at.at(self._url) / "tables" / "streams")
         self._proxy.forget()
@@ -132,7 +132,7 @@ class Continuous:
 def in_steps(arguments: list[str]) -> int:
     """The run of Continuous."""
     from outpost_tools import cli
-    from outpost_tools.common.ending import Ending
+    from outpost_tools.terminal.ending import Ending
 
     def wait(self: Ending, seconds: float) -> bool:
         print("waits", flush=True)

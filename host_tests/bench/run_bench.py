@@ -44,8 +44,8 @@ import series_bytes
 import short_forms
 import size_report
 import spread
-from outpost_tools.common import interpreters
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import interpreters
 
 OUTPUT = paths.REPOSITORY / "build" / "bench.json"
 _COLUMNS = {  # field: (heading, format)

@@ -49,8 +49,8 @@ from fake_flash import flash_in_ram
 from outpost.outbox import Outbox
 from outpost.series import Series
 from outpost.series_outbox import over
-from outpost_tools.common import interpreters
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import interpreters
 from real_series import RealSeries, fetched, recorded
 from series_samples import TOPIC, Clock
 from station.telemetry import Pack

@@ -38,8 +38,8 @@ import collector_rate
 import pipeline_rates
 import process_tree
 import series_writer
-from outpost_tools.common.broker import Broker
-from outpost_tools.pipeline import tables
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.readings.pipeline import tables
 
 PER_MESSAGE = 60
 BOARDS = 100

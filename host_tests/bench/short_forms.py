@@ -27,7 +27,7 @@ import pipeline_load  # noqa: E402 - the path must be set first
 import pipeline_rates  # noqa: E402
 import power_loss  # noqa: E402
 import spread  # noqa: E402
-from outpost_tools.common.errors import ToolError  # noqa: E402
+from outpost_tools.errors import ToolError  # noqa: E402
 
 CUT_STEPS, CUT_SEEDS = 10, (101, 102)
 COLLECTOR_MESSAGES = 40_000

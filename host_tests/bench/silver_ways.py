@@ -42,7 +42,7 @@ import pipeline_load
 
 REPOSITORY = paths.REPOSITORY
 PAGE = Path(__file__).with_name("README.md")
-PIPELINE = REPOSITORY / "tools" / "outpost_tools" / "pipeline"
+PIPELINE = REPOSITORY / "tools" / "outpost_tools" / "readings" / "pipeline"
 _MORE = 10_000  # messages
 _DUPLICATES = 0.01
 _ROWS_PER_MESSAGE = 3
@@ -93,7 +93,9 @@ def lines(way: str) -> int:
 
 
 def is_available(way: str) -> bool:
-    return way != "outpost-local" or find_spec("outpost_tools.pipeline.engines") is not None
+    return (
+        way != "outpost-local" or find_spec("outpost_tools.readings.pipeline.engines") is not None
+    )
 
 
 def measure(args: argparse.Namespace, folder: Path) -> list[dict]:

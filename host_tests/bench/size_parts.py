@@ -30,8 +30,8 @@ sys.path.extend(paths.ALL)
 
 import bench_readme
 import size_report
-from outpost_tools.common import interpreters
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import interpreters
 
 FIRMWARE = size_report.REPOSITORY / "firmware"
 BASELINE = size_report.BASELINE.with_name("size_parts.csv")

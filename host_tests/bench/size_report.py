@@ -47,9 +47,9 @@ BASELINE = HOST_TESTS / "baselines" / "size.csv"
 
 import bench_readme  # noqa: E402 - the path must be set first
 import frozen_build  # noqa: E402
-from outpost_tools.common import interpreters  # noqa: E402
-from outpost_tools.common.errors import ToolError  # noqa: E402
-from outpost_tools.device import firmware_build  # noqa: E402
+from outpost_tools.boards.files import firmware_build  # noqa: E402
+from outpost_tools.errors import ToolError  # noqa: E402
+from outpost_tools.machine import interpreters  # noqa: E402
 
 ARCHITECTURE = "x86"
 TOLERANCE = 1.02  # of the baseline, before the report fails

@@ -4,12 +4,12 @@ our own readers of SenML, in turns and in one run.
     python host_tests/bench/sources_rates.py [--messages 200000] [--rounds 3]
 
 Rates are messages per second of CPU time on one core. Ours are the exact reader, message by message
-(common/message.py), and the pipeline's, which packs rows for Arrow (pipeline/decode.py), with three
-readings a message. Each ready file is also read through the pipeline's reader, from the frames of a
-segment to rows. The ratio is to the exact reader. The last two lines are the collector's part,
-from PUBLISH to frame, for our boards (with their keys) and for Zigbee2MQTT's messages (with their
-hashes, without decoding); broker, socket and fsync are not in it. Status 1 if the typical mapping,
-Zigbee2MQTT's, is below the goal.
+(messages/message.py), and the pipeline's, which packs rows for Arrow (readings/pipeline/decode.py),
+with three readings a message. Each ready file is also read through the pipeline's reader, from the
+frames of a segment to rows. The ratio is to the exact reader. The last two lines are the
+collector's part, from PUBLISH to frame, for our boards (with their keys) and for Zigbee2MQTT's
+messages (with their hashes, without decoding); broker, socket and fsync are not in it. Status 1 if
+the typical mapping, Zigbee2MQTT's, is below the goal.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ import paths
 sys.path.extend(paths.ALL)
 
 import pipeline_load
-from outpost_tools.collect.batch import Batch
-from outpost_tools.collect.disk_log import DiskLog
-from outpost_tools.collect.foreign import Foreign
-from outpost_tools.collect.link import Link
-from outpost_tools.common import message
 from outpost_tools.log import segments
-from outpost_tools.pipeline import decode as pipeline_decode
-from outpost_tools.sources import ready_files
-from outpost_tools.sources.decode import decode
-from outpost_tools.sources.examples import received_ms
-from outpost_tools.sources.result import Message
+from outpost_tools.messages import message
+from outpost_tools.readings.pipeline import decode as pipeline_decode
+from outpost_tools.readings.sources import ready_files
+from outpost_tools.readings.sources.decode import decode
+from outpost_tools.readings.sources.examples import received_ms
+from outpost_tools.readings.sources.result import Message
+from outpost_tools.servers.collect.batch import Batch
+from outpost_tools.servers.collect.disk_log import DiskLog
+from outpost_tools.servers.collect.foreign import Foreign
+from outpost_tools.servers.collect.link import Link
 
 GOAL = 80_000
 TYPICAL = "zigbee2mqtt"

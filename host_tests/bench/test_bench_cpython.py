@@ -17,7 +17,7 @@ import peer_chip_cpython
 import peers
 import peers_cpython
 import run_bench
-from outpost_tools.common import interpreters
+from outpost_tools.machine import interpreters
 
 COUNT = 20
 

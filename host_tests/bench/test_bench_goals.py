@@ -19,7 +19,7 @@ import growth
 import run_bench
 import size_report
 import spread
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 
 # --- The spread ---
 

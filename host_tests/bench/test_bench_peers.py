@@ -12,7 +12,7 @@ import bench_page
 import fetch_peers
 import loopback
 import peers
-from outpost_tools.common import interpreters
+from outpost_tools.machine import interpreters
 
 COUNT = 50
 

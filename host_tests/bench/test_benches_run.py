@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import marked_table
-from outpost_tools.common import children
+from outpost_tools.machine import children
 from paths import BENCH, REPOSITORY
 
 LIMIT_S = 600

@@ -4,7 +4,7 @@
 import pytest
 
 import installed_files
-from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.machine.interpreters import find_micropython
 
 
 @pytest.fixture(scope="module")

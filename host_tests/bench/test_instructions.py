@@ -11,7 +11,7 @@ import instruction_count
 import instruction_count_arm
 import instructions
 import peers
-from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.machine.interpreters import find_micropython
 
 PROGRAM = """
 marks = open("/dev/null", "wb")

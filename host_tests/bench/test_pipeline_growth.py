@@ -24,7 +24,7 @@ try:
     import growth_ways
     import pipeline_growth
     import process_tree
-    from outpost_tools.pipeline import decode, packed
+    from outpost_tools.readings.pipeline import decode, packed
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise

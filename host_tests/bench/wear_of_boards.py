@@ -26,7 +26,7 @@ import series_writer
 from outpost.outbox import Outbox
 from outpost.series import Series
 from outpost.series_outbox import over
-from outpost_tools.outbox import wear
+from outpost_tools.boards.outbox import wear
 from series_samples import TOPIC, Clock
 from support import esp32_board, partition, rp2_board
 from virtual.chip import Chip

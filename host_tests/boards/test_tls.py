@@ -21,9 +21,9 @@ import pytest
 
 import make_certificates
 from outpost import status
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker, BrokerError
-from outpost_tools.common.interpreters import ARCHITECTURES, find_micropython
+from outpost_tools.loopback.broker import Broker, BrokerError
+from outpost_tools.machine import children
+from outpost_tools.machine.interpreters import ARCHITECTURES, find_micropython
 from paths import REPOSITORY
 from real_broker import Observer, device, environment, micropython, need_mosquitto, run, wait_for
 from support import tls_link

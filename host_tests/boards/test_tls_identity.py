@@ -10,8 +10,8 @@ import pytest
 
 import make_certificates
 from collector_process import Process
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.children import free_port
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.children import free_port
 from real_broker import Observer, device, need_mosquitto, run, wait_for
 from strict_server import Limits, StrictServer
 

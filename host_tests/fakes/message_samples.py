@@ -6,7 +6,7 @@ import json
 
 import cbor2
 
-from outpost_tools.common import labels
+from outpost_tools.messages import labels
 
 HEAD = {
     "bn": "board-1/",

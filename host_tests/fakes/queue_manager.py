@@ -12,12 +12,19 @@ from dataclasses import dataclass, replace
 
 from paho.mqtt.client import topic_matches_sub
 
-from outpost_tools.mq import check, psc, pscr
-from outpost_tools.mq.descriptor import DATAGRAM, NO_ID, REPORT_NAN, REPORT_PAN, REQUEST, Descriptor
-from outpost_tools.mq.folder import Element
-from outpost_tools.mq.header import Message, build, make_folder, parse
-from outpost_tools.mq.mapping import DEFAULT_QUEUE
-from outpost_tools.mq.reasons import MqError
+from outpost_tools.servers.mq import check, psc, pscr
+from outpost_tools.servers.mq.descriptor import (
+    DATAGRAM,
+    NO_ID,
+    REPORT_NAN,
+    REPORT_PAN,
+    REQUEST,
+    Descriptor,
+)
+from outpost_tools.servers.mq.folder import Element
+from outpost_tools.servers.mq.header import Message, build, make_folder, parse
+from outpost_tools.servers.mq.mapping import DEFAULT_QUEUE
+from outpost_tools.servers.mq.reasons import MqError
 
 
 class NotAuthorized(Exception):

@@ -4,9 +4,9 @@ board of commanded_world.py with the folders that `outpost flash` leaves, and a 
 import json
 
 from commanded_world import World
-from outpost_tools.device.plan import digest
-from outpost_tools.update import image
-from outpost_tools.update.image import Content
+from outpost_tools.boards.files.plan import digest
+from outpost_tools.boards.update import image
+from outpost_tools.boards.update.image import Content
 
 KEY = bytes(range(32))
 OLD = {

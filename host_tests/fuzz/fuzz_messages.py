@@ -19,9 +19,9 @@ import cbor2
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.common import labels
 from outpost_tools.log import segments
-from outpost_tools.pipeline import clocks, decode, exact, fingerprints, schemas, transforms
+from outpost_tools.messages import labels
+from outpost_tools.readings.pipeline import clocks, decode, exact, fingerprints, schemas, transforms
 
 DEVICE = "hostile"
 TOPIC = f"outpost/{DEVICE}/data".encode()

@@ -17,9 +17,9 @@ import time
 from collections import Counter
 
 from mq_cases import samples
-from outpost_tools.mq import check, form, header, mapping, psc, pscr
-from outpost_tools.mq.descriptor import Descriptor
-from outpost_tools.mq.reasons import MNEMONICS, MqError
+from outpost_tools.servers.mq import check, form, header, mapping, psc, pscr
+from outpost_tools.servers.mq.descriptor import Descriptor
+from outpost_tools.servers.mq.reasons import MNEMONICS, MqError
 
 _PIECES = (
     *(b"<", b">", b"&", b"</psc>", b"<psc>", b"<!DOCTYPE a>", b"<!--", b"]]>"),

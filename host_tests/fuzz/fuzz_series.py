@@ -25,8 +25,8 @@ sys.path.extend(paths.ALL)
 
 import series_samples
 import series_writer
-from outpost_tools.common import series
-from outpost_tools.common.senml import Malformed
+from outpost_tools.messages import series
+from outpost_tools.messages.senml import Malformed
 
 BATCH = 100_000
 

@@ -26,7 +26,7 @@ sys.path.extend(paths.ALL)
 from tqdm import tqdm
 
 import run_micropython
-from outpost_tools.common import interpreters
+from outpost_tools.machine import interpreters
 
 # per geometry and seed; the held messages then reach around the ring more than once
 CUTS_OF_A_LOAD = 600

@@ -30,8 +30,8 @@ from outpost.client import Client
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.level5 import over
 from outpost.state_note import NotedOutbox
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import find_mosquitto
 from socket_link import open_link
 
 GOOD_MS, BAD_MS = 10_000, 60_000

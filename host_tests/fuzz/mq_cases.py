@@ -2,9 +2,9 @@
 messages.
 """
 
-from outpost_tools.mq import mapping, psc
-from outpost_tools.mq.descriptor import Descriptor
-from outpost_tools.mq.header import Header, Message, build, make_folder
+from outpost_tools.servers.mq import mapping, psc
+from outpost_tools.servers.mq.descriptor import Descriptor
+from outpost_tools.servers.mq.header import Header, Message, build, make_folder
 
 # IBM's page "Publish message": its two examples verbatim, with one blank before the folder and
 # three before a property.

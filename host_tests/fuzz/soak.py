@@ -25,7 +25,7 @@ sys.path.extend(paths.ALL)
 
 from tqdm import tqdm
 
-from outpost_tools.common import interpreters
+from outpost_tools.machine import interpreters
 
 MODES = ("broker", "collector")
 _PATHS = (*paths.PRODUCT, *paths.HELPERS)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import soak
-from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.machine.interpreters import find_micropython
 from paths import FIRMWARE, FUZZ, library_module
 
 

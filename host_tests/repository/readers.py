@@ -28,9 +28,9 @@ PAGES = {
         "boards/sensors/README.md",
         "firmware/station/COMMANDS.md",
         "firmware/station/UPDATES.md",
-        "tools/outpost_tools/alerts/README.md",
-        "tools/outpost_tools/home/README.md",
-        "tools/outpost_tools/republish/README.md",
+        "tools/outpost_tools/servers/alerts/README.md",
+        "tools/outpost_tools/servers/home/README.md",
+        "tools/outpost_tools/servers/republish/README.md",
     ),
     "firmware engineer": (
         "boards/BENCH/README.md",
@@ -44,11 +44,11 @@ PAGES = {
         "tools/BROKERS.md",
         "tools/MESSAGES.md",
         "tools/MQ.md",
-        "tools/outpost_tools/broker/README.md",
-        "tools/outpost_tools/collect/README.md",
-        "tools/outpost_tools/pipeline/QUERIES.md",
-        "tools/outpost_tools/pipeline/README.md",
-        "tools/outpost_tools/sources/README.md",
+        "tools/outpost_tools/boards/broker/README.md",
+        "tools/outpost_tools/servers/collect/README.md",
+        "tools/outpost_tools/readings/pipeline/QUERIES.md",
+        "tools/outpost_tools/readings/pipeline/README.md",
+        "tools/outpost_tools/readings/sources/README.md",
     ),
     DEVELOPER: (
         "ARCHITECTURE.md",
@@ -65,7 +65,7 @@ PAGES = {
         "host_tests/bench/TOOLS.md",
         "host_tests/prove/README.md",
         "host_tests/rigs/rp2040/README.md",
-        "tools/outpost_tools/pipeline/INSIDE.md",
+        "tools/outpost_tools/readings/pipeline/INSIDE.md",
     ),
 }
 

@@ -11,10 +11,10 @@ import subprocess
 import pytest
 
 import lock
-from outpost_tools.common import interpreters
-from outpost_tools.fetch import chromium, programs
-from outpost_tools.fetch.debian_packages import Unobtainable
-from outpost_tools.fetch.program import LOADERS, Program
+from outpost_tools.machine import interpreters
+from outpost_tools.trying.fetch import chromium, programs
+from outpost_tools.trying.fetch.debian_packages import Unobtainable
+from outpost_tools.trying.fetch.program import LOADERS, Program
 
 ARM = interpreters.machine("aarch64")
 X86 = interpreters.machine("x86_64")

@@ -7,6 +7,7 @@ What may import what is computed from the sources (module_graph.py), imports in 
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -154,9 +155,64 @@ def tools() -> dict[str, set[str]]:
     return module_graph.graph(module_graph.files(REPOSITORY / "tools" / "outpost_tools"))
 
 
-def job_of(name: str) -> str:
-    """The folder of tools/outpost_tools, or the module that lies beside the folders."""
-    return ".".join(name.split(".")[:2])
+def room_of_tools(name: str) -> str:
+    """The folder of a module of tools/outpost_tools; a folder of arguments belongs to its room. A
+    module that lies beside the folders is a room of its own."""
+    folder = name if name in PACKAGES else name.rpartition(".")[0]
+    return name if folder == "outpost_tools" else folder.removesuffix(".arguments")
+
+
+PACKAGES = {
+    ".".join(path.parent.relative_to(REPOSITORY / "tools").parts)
+    for path in (REPOSITORY / "tools" / "outpost_tools").rglob("__init__.py")
+}
+# Who stands above whom, as ARCHITECTURE.md draws it: each imports only what comes after it.
+FLOORS = (
+    {"cli"},
+    {"trying", "kit"},
+    {"servers"},
+    {"readings"},
+    {"boards"},
+    {"log", "store", "mqtt", "loopback", "attention", "pages"},
+    {"messages", "terminal", "machine", "text", "errors"},
+)
+
+
+def floor_of(name: str) -> int:
+    group = name.split(".")[1]
+    return next(number for number, floor in enumerate(FLOORS) if group in floor)
+
+
+def upstairs(of: module_graph.Graph) -> set[str]:
+    """Imports of what stands above the importer."""
+    return {
+        f"{name} -> {other}"
+        for name, others in of.items()
+        for other in others
+        if "." in name and "." in other and floor_of(other) < floor_of(name)
+    }
+
+
+def test_imports_of_the_tools_go_down():
+    assert upstairs(tools()) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("messages.ranges", "servers.alerts"), ("boards.flash.held", "servers.collect"),
+     ("readings.report.page", "trying.demo"), ("mqtt.tls", "boards.port.kinds")],
+)  # fmt: skip
+def test_one_that_goes_up_is_found(name, other):
+    name, other = f"outpost_tools.{name}", f"outpost_tools.{other}"
+    assert upstairs(tools() | {name: {other}}) == {f"{name} -> {other}"}
+
+
+def test_the_picture_has_every_room_of_the_tools():
+    page = (REPOSITORY / "ARCHITECTURE.md").read_text()
+    picture = page.partition("## Rooms of the command")[2].partition("## Owners")[0]
+    rooms = {room_of_tools(name) for name in tools()} - {"outpost_tools"}
+    names = {room.rpartition(".")[2] for room in rooms}
+    assert {name for name in names if not re.search(rf"\b{name}\b", picture)} == set()
 
 
 BOARD_FILES = module_graph.files(
@@ -166,7 +222,7 @@ CIRCLES = {
     "firmware": GRAPH,
     "boards": module_graph.graph(FILES | BOARD_FILES),
     "tools": tools(),
-    "jobs of the tools": module_graph.grouped(tools(), job_of),
+    "rooms of the tools": module_graph.grouped(tools(), room_of_tools),
 }
 
 

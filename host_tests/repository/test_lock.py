@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 import lock
 import setup
-from outpost_tools.fetch.debian_packages import Unobtainable
+from outpost_tools.trying.fetch.debian_packages import Unobtainable
 from paths import REPOSITORY
 
 TEXT = lock.LOCK.read_text(encoding="utf-8")

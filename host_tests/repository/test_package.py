@@ -30,8 +30,8 @@ from built_package import (  # noqa: F401 - fixtures
     wheel,
 )
 from outpost_tools import DISTRIBUTION
-from outpost_tools.common import children, needs
-from outpost_tools.common.broker import ANY_USER, Broker
+from outpost_tools.loopback.broker import ANY_USER, Broker
+from outpost_tools.machine import children, needs
 from paths import REPOSITORY
 from real_broker import need_mosquitto, wait_for
 
@@ -160,9 +160,11 @@ def needed_by(job: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("job", "extras"),
-    [("export", ["export"]), ("report", ["report"]), ("pipeline", ["pipeline"]),
-     ("sources", ["sources"]), ("home", []), ("live", ["sources"]),
-     ("collect", ["sources", "tables"]), ("device", []), ("republish", ["sources"])],
+    [("readings/export", ["export"]), ("readings/report", ["report"]),
+     ("readings/pipeline", ["pipeline"]), ("readings/sources", ["sources"]),
+     ("servers/home", []), ("servers/live", ["sources"]),
+     ("servers/collect", ["sources", "tables"]), ("servers/republish", ["sources"]),
+     ("boards/flash", []), ("boards/monitor", []), ("boards/selftest", [])],
 )  # fmt: skip
 def test_an_extra_brings_all_that_its_job_imports(job, extras):
     """[report] alone ended in a traceback: numpy and pandas came with [pipeline] only."""
@@ -170,7 +172,7 @@ def test_an_extra_brings_all_that_its_job_imports(job, extras):
     for extra in extras:
         listed += PROJECT["project"]["optional-dependencies"][extra]
     brought = {re.split(r"[=<>]", text)[0].replace("-", "_") for text in listed}
-    brought |= {"paho", "prometheus_client"} | ({"serial"} if job == "device" else set())
+    brought |= {"paho", "prometheus_client"} | ({"serial"} if job.startswith("boards/") else set())
     assert needed_by(job) - brought == set()
 
 

@@ -131,7 +131,7 @@ def _made(line: str) -> list[str]:
 
 def test_the_commands_that_the_live_page_shows_are_accepted():
     """What an empty page and the button of a silent board advise."""
-    sources = sorted((REPOSITORY / "tools" / "outpost_tools" / "live").glob("*.py"))
+    sources = sorted((REPOSITORY / "tools" / "outpost_tools" / "servers" / "live").glob("*.py"))
     texts = [one.read_text(encoding="utf-8") for one in sources]
     shown = [
         line for text in texts for line in re.findall(r"""command\(f?'outpost ([^']+)'""", text)

@@ -10,7 +10,7 @@ import tokenize
 
 import pytest
 
-from outpost_tools.common import tls
+from outpost_tools.mqtt import tls
 from paths import REPOSITORY
 
 SOURCES = sorted((REPOSITORY / "tools").rglob("*.py"))

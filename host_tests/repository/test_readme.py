@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from outpost_tools.collect.metrics import Metrics
+from outpost_tools.servers.collect.metrics import Metrics
 from paths import HOST_TESTS, REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()

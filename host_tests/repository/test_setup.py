@@ -10,9 +10,9 @@ import sys
 import pytest
 
 import run_micropython
-from outpost_tools.common import interpreters
-from outpost_tools.common.errors import ToolError
-from outpost_tools.fetch.program import Program
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import interpreters
+from outpost_tools.trying.fetch.program import Program
 from paths import HOST_TESTS
 
 WORD_BITS = {"amd64": 64, "i386": 32, "armhf": 32}

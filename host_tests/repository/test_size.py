@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.machine.interpreters import find_micropython
 from paths import BENCH, HOST_TESTS, REPOSITORY
 
 REPORT = BENCH / "size_report.py"

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
-from outpost_tools.fetch.chromium import find
+from outpost_tools.trying.fetch.chromium import find
 
 # No sandbox: containers and root cannot have one, and the pages are our own.
 _FLAGS = (

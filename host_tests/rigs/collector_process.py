@@ -15,10 +15,10 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_mosquitto
 from outpost_tools.log import segments
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
+from outpost_tools.machine.interpreters import find_mosquitto
 
 STREAM = "0badcafe"
 TOPIC = "outpost/b1/data"

@@ -8,7 +8,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-from outpost_tools.pipeline import delta
+from outpost_tools.readings.pipeline import delta
 
 _LIMIT_S = 120
 

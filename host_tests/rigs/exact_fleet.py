@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from collector_process import Process
-from outpost_tools.collect.log import frame_key
-from outpost_tools.common import credentials
-from outpost_tools.common.broker import ANY_USER
 from outpost_tools.log import segments
-from outpost_tools.simulate.fleet import Fleet
-from outpost_tools.simulate.journal import read_journal
+from outpost_tools.loopback.broker import ANY_USER
+from outpost_tools.mqtt import credentials
+from outpost_tools.servers.collect.log import frame_key
+from outpost_tools.trying.simulate.fleet import Fleet
+from outpost_tools.trying.simulate.journal import read_journal
 
 DRAIN_S = 240.0  # long enough for a busy machine
 _SUBSCRIBE_S = 120.0

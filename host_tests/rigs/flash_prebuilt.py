@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from outpost_tools import cli
-from outpost_tools.common import source_tree
-from outpost_tools.device import payload
+from outpost_tools.boards.files import payload
+from outpost_tools.machine import source_tree
 
 if __name__ == "__main__":
     files = pickle.loads(Path(sys.argv[1]).read_bytes())

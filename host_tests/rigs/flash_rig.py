@@ -21,9 +21,10 @@ from pathlib import Path
 import pytest
 
 from outpost_tools import cli
-from outpost_tools.common import source_tree as original_tree
-from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import kinds, needed, payload
+from outpost_tools.boards.files import needed, payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.machine import source_tree as original_tree
+from outpost_tools.machine.interpreters import find_micropython
 from paths import BENCH_BOARD, FAKES, REPOSITORY, RIGS, UNIX_BOARD, joined
 from pty_board import PtyBoard
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from outpost_tools.sources import ready_files
+from outpost_tools.readings.sources import ready_files
 
 BY_ID, BY_TIME, AT_LEAST = "once by identifier", "once by time and contents", "at least once"
 NOT_JSON = "zigbee2mqtt: not JSON"

@@ -12,8 +12,8 @@ from pathlib import Path
 import foreign_traffic
 from collector_process import Process
 from foreign_traffic import TASMOTA_ZONE
-from outpost_tools.common.broker import ANY_USER, Broker
-from outpost_tools.sources import file, ready_files
+from outpost_tools.loopback.broker import ANY_USER, Broker
+from outpost_tools.readings.sources import file, ready_files
 from real_broker import need_mosquitto
 
 KINDS = ("tasmota", "zigbee2mqtt", "shelly")

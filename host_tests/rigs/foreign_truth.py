@@ -17,7 +17,7 @@ from typing import NamedTuple
 from foreign_devices import Said
 from foreign_fleet import Key, Senders
 from outpost_tools.log import segments
-from outpost_tools.pipeline import tables
+from outpost_tools.readings.pipeline import tables
 
 FORGOTTEN_S = 2.0  # before a kill: mosquitto saves twice a second, on a busy machine later
 LATE_S = 0.2  # after a kill: for a PUBACK that was on its way

@@ -16,8 +16,8 @@ from typing import Self
 sys.path.insert(0, str(Path(__file__).parent / "home_assistant"))
 
 import install
-from outpost_tools.common import children
-from outpost_tools.common.credentials import Credentials
+from outpost_tools.machine import children
+from outpost_tools.mqtt.credentials import Credentials
 
 CORE = Path(__file__).parent / "home_assistant" / "core_with_mqtt.py"
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 
 from outpost_tools import cli
-from outpost_tools.common import children, credentials
-from outpost_tools.common.message import key_of
 from outpost_tools.log import segments
+from outpost_tools.machine import children
+from outpost_tools.messages.message import key_of
+from outpost_tools.mqtt import credentials
 
 STREAM = "0badcafe"
 RESEND_S = 1.0

@@ -13,8 +13,8 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 
-from outpost_tools.common import children
 from outpost_tools.log.segments import SegmentWriter, encode_frame
+from outpost_tools.machine import children
 
 STREAM = "0badcafe"
 WAIT_S = 120

@@ -13,10 +13,11 @@ from typing import Self
 import paho.mqtt.client as mqtt
 
 from outpost_tools import cli
-from outpost_tools.common import children, credentials
-from outpost_tools.common.broker import BrokerError
-from outpost_tools.common.credentials import Credentials
-from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.loopback.broker import BrokerError
+from outpost_tools.machine import children
+from outpost_tools.machine.interpreters import find_mosquitto
+from outpost_tools.mqtt import credentials
+from outpost_tools.mqtt.credentials import Credentials
 from real_broker import need_mosquitto, password_line, wait_for
 
 HOST = "127.0.0.1"

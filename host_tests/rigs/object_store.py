@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import pytest
 
-from outpost_tools.common import children
+from outpost_tools.machine import children
 from real_broker import wait_for
 
 HOST = "127.0.0.1"

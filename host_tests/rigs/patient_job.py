@@ -3,9 +3,9 @@ tries again, as rounds.py does."""
 
 from __future__ import annotations
 
-from outpost_tools.pipeline import job, plan, retries, tables
-from outpost_tools.pipeline.delta import open_table
-from outpost_tools.pipeline.engines import Engine
+from outpost_tools.readings.pipeline import job, plan, retries, tables
+from outpost_tools.readings.pipeline.delta import open_table
+from outpost_tools.readings.pipeline.engines import Engine
 from outpost_tools.store.at import at
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from outpost_tools.common import children
-from outpost_tools.pipeline import delta, plan, tables
+from outpost_tools.machine import children
+from outpost_tools.readings.pipeline import delta, plan, tables
 from outpost_tools.store.base import Store
 
 LIMIT_S = 300  # of a step, on a busy machine

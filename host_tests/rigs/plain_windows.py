@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from outpost_tools.pipeline import tables
+from outpost_tools.readings.pipeline import tables
 
 
 def windows_of(tables_dir) -> list[dict]:

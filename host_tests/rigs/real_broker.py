@@ -21,14 +21,14 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.common import children
-from outpost_tools.common.interpreters import (
+from outpost_tools.machine import children
+from outpost_tools.machine.interpreters import (
     ARCHITECTURES,
     REQUIRED_ARCHITECTURES,
     find_micropython,
     find_mosquitto,
 )
-from outpost_tools.simulate.proxy import Proxy
+from outpost_tools.trying.simulate.proxy import Proxy
 from paths import PRODUCT, RIGS, STUBS, joined
 
 TIMEOUT_S = 120.0

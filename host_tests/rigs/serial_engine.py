@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from outpost_tools.pipeline import packed
+from outpost_tools.readings.pipeline import packed
 
 
 class Serial:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from outpost_tools.common import children
+from outpost_tools.machine import children
 
 WAIT_S = 120
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from outpost_tools.common import java
+from outpost_tools.machine import java
 
 START_S = 120
 DRIVER = "127.0.1.1"  # apart from the workers', however many there are

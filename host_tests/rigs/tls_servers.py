@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from collector_process import Process
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from outpost_tools.device.plan import digest
+from outpost_tools.boards.files.plan import digest
 from paths import REPOSITORY
 
 KEY = "5a" * 32

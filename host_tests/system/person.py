@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from outpost_tools.common import children
+from outpost_tools.machine import children
 from page_lines import Line, lines_of
 from real_broker import wait_for
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import firmware_build, kinds, needed, payload
+from outpost_tools.boards.files import firmware_build, needed, payload
+from outpost_tools.boards.port import kinds
 from outpost_tools.kit.bench import Bench
 from outpost_tools.kit.on_micropython import OnMicropython
 from outpost_tools.kit.outcome import World
+from outpost_tools.machine.interpreters import find_micropython
 from paths import BENCH_BOARD, REPOSITORY
 
 SETTINGS = {"device_id": "kitchen", "outbox_blocks": 4}

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from outpost_tools.common import source_tree
-from outpost_tools.simulate.board import ASLEEP_STATUS, POWER_CUT_STATUS
-from outpost_tools.simulate.orders import CUT_MODES
+from outpost_tools.machine import source_tree
+from outpost_tools.trying.simulate.board import ASLEEP_STATUS, POWER_CUT_STATUS
+from outpost_tools.trying.simulate.orders import CUT_MODES
 
 # a wake has its own limit, `wake_limit_ms`; this one is for a machine that stands still
 _WAKE_S = 120

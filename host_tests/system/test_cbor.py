@@ -5,9 +5,9 @@ commands are answered."""
 import pytest
 
 from exact_fleet import Run
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.common.message import decode, is_cbor
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import find_mosquitto
+from outpost_tools.messages.message import decode, is_cbor
 from real_broker import micropython
 
 

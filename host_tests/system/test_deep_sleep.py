@@ -12,9 +12,9 @@ import os
 import pytest
 
 from collector_process import Process, mosquitto
-from outpost_tools.common.message import key_of
-from outpost_tools.simulate.fleet import Fleet
-from outpost_tools.simulate.journal import read_journal
+from outpost_tools.messages.message import key_of
+from outpost_tools.trying.simulate.fleet import Fleet
+from outpost_tools.trying.simulate.journal import read_journal
 from real_broker import micropython
 from sleeper import Sleeper, cost_of
 

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from object_store import need_weed
-from outpost_tools.common import java, needs
-from outpost_tools.common.errors import ToolError
-from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import java, needs
+from outpost_tools.machine.interpreters import find_mosquitto
 from paths import HOST_TESTS
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import paho.mqtt.client as mqtt
 import pytest
 
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import needed
+from outpost_tools.boards.files import needed
 from outpost_tools.kit.outcome import World
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import find_micropython
 from paths import FIRMWARE, PRODUCT, STUBS, joined
 from shipped_run import bench_of, payload_of, run
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
+from outpost_tools.machine.interpreters import find_micropython
 from paths import FIRMWARE, STUBS, joined
 from test_readme_program import MESSAGE, Listener
 

@@ -22,16 +22,16 @@ import pytest
 
 from collector_boards import Boards
 from collector_process import Process, wait_until
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
 from real_broker import need_mosquitto
 
 try:
     import foreign_devices
     import foreign_truth
     from foreign_fleet import Senders
-    from outpost_tools.pipeline import quarantine, tables
-    from outpost_tools.sources import file
+    from outpost_tools.readings.pipeline import quarantine, tables
+    from outpost_tools.readings.sources import file
     from outpost_tools.store.at import at
     from pipeline_driver import LIMIT_S, Driver, open_round, rounds
     from plain_windows import assert_windows_are_plain

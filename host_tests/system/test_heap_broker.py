@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micropython
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import REQUIRED_ARCHITECTURES, find_micropython
 from paths import PRODUCT, joined
 
 MESSAGES = 1000

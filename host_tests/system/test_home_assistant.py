@@ -13,9 +13,9 @@ from collector_process import wait_until
 from home_assistant_rig import HomeAssistant, install
 from made_broker import MadeBroker
 from outpost_tools import cli
-from outpost_tools.republish import discovery, link, run
-from outpost_tools.republish.newest import FRESH_S, Board
-from outpost_tools.republish.topics import Topics
+from outpost_tools.servers.republish import discovery, link, run
+from outpost_tools.servers.republish.newest import FRESH_S, Board
+from outpost_tools.servers.republish.topics import Topics
 
 TOPICS = Topics("outpost")
 HOUR = 3600

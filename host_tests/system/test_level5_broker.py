@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from exact_fleet import Run, assert_exact
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
 from real_broker import Observer, need_mosquitto, run
 
 LIMITS = "max_packet_size 200\n"

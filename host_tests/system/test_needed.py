@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 import make_certificates
-from outpost_tools.common.firmware import settings_module
-from outpost_tools.device import kinds, needed, payload, sensor_drivers
+from outpost_tools.boards.files import needed, payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.boards.settings import sensor_drivers
+from outpost_tools.machine.firmware import settings_module
 from paths import BENCH_BOARD, FAKES, REPOSITORY, UNIX_BOARD
 from real_broker import micropython
 

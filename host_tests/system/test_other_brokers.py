@@ -22,9 +22,9 @@ import pytest
 
 from collector_process import Process
 from exact_fleet import Run, assert_exact
-from outpost_tools.common.broker import ANY_USER
-from outpost_tools.common.brokers import open_broker
-from outpost_tools.common.interpreters import find_mosquitto, find_nats
+from outpost_tools.loopback.broker import ANY_USER
+from outpost_tools.loopback.brokers import open_broker
+from outpost_tools.machine.interpreters import find_mosquitto, find_nats
 from real_broker import Observer, device, micropython, run, wait_for
 
 KINDS = ["amqtt", "nats", *(["nats3"] if os.environ.get("BROKERS") == "all" else [])]

@@ -11,8 +11,8 @@ import subprocess
 import pytest
 
 from made_broker import HOST, MadeBroker
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
 from paths import FIRMWARE, PRODUCT, REPOSITORY, joined
 from real_broker import environment, micropython, wait_for
 

@@ -19,9 +19,9 @@ import paho.mqtt.client as mqtt
 import pytest
 
 import chip_image
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_micropython
-from outpost_tools.device import needed
+from outpost_tools.boards.files import needed
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import find_micropython
 from paths import REPOSITORY
 from shipped_run import SETTINGS, bench_of, payload_of
 from shipped_run import run as run_shipped

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.children import free_port
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.children import free_port
 from real_broker import (
     Link,
     Message,

@@ -12,7 +12,7 @@ from fake_flash import flash_in_ram
 from outpost.client import Client
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.state_note import NotedOutbox
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
 from real_broker import Message, Observer, need_mosquitto
 
 BREAKS = 3

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outpost import status
-from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micropython
+from outpost_tools.machine.interpreters import REQUIRED_ARCHITECTURES, find_micropython
 from paths import PRODUCT, STUBS, joined
 from scripted_server import Connection, ScriptedServer, answer, encode
 

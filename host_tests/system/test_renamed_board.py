@@ -13,10 +13,12 @@ import pytest
 from collector_process import Process, wait_until
 from made_broker import HOST, MadeBroker
 from outpost_tools import cli
-from outpost_tools.common import attention, children, message
-from outpost_tools.live.fleet import Fleet
-from outpost_tools.outbox.shelf import read_shelf
-from outpost_tools.simulate.journal import read_journal
+from outpost_tools.attention import attention
+from outpost_tools.boards.outbox.shelf import read_shelf
+from outpost_tools.machine import children
+from outpost_tools.messages import message
+from outpost_tools.servers.live.fleet import Fleet
+from outpost_tools.trying.simulate.journal import read_journal
 from paths import REPOSITORY
 from real_broker import environment, micropython
 

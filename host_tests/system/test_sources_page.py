@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
 from page_lines import sections
 from paths import REPOSITORY
 from person import Lines, Person
@@ -29,15 +29,15 @@ try:
     import foreign_meaning
     from foreign_traffic import KINDS, Publisher, Sent
     from outpost_tools.log import segments
-    from outpost_tools.pipeline import quarantine, tables
-    from outpost_tools.sources import file
+    from outpost_tools.readings.pipeline import quarantine, tables
+    from outpost_tools.readings.sources import file
 except ImportError as problem:
     if os.environ.get("CI") == "true":
         raise
     pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
-PAGE = Path("tools/outpost_tools/sources/README.md")
+PAGE = Path("tools/outpost_tools/readings/sources/README.md")
 FIRST, WRONG = (PAGE, "Other people's messages"), (PAGE, "When a mapping was wrong")
 REPLACEMENTS = ((r"127\.0\.0\.1:1883", "127.0.0.1:{mqtt}"),)
 NOT_TYPED = {"pip install": "fetches packages"}

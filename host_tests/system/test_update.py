@@ -16,11 +16,12 @@ import pytest
 from collector_process import wait_until
 from moved_module import MODULE, ROOM, into_room
 from outpost_tools import cli
-from outpost_tools.common import firmware, source_tree
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_mosquitto
-from outpost_tools.device import kinds, needed, payload
-from outpost_tools.update.transfer import Transfer
+from outpost_tools.boards.files import needed, payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.boards.update.transfer import Transfer
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import firmware, source_tree
+from outpost_tools.machine.interpreters import find_mosquitto
 from paths import REPOSITORY
 from real_broker import Observer, micropython
 from updated_board import KEY, checkout, record_of

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.device import kinds, needed, payload
-from outpost_tools.device.plan import digest
-from outpost_tools.update import image
+from outpost_tools.boards.files import needed, payload
+from outpost_tools.boards.files.plan import digest
+from outpost_tools.boards.port import kinds
+from outpost_tools.boards.update import image
 from paths import BENCH_BOARD, BOARDS, FAKES, FIRMWARE, REPOSITORY, UNIX_BOARD, joined
 from real_broker import micropython
 

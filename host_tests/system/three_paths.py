@@ -39,14 +39,14 @@ if __name__ == "__main__":  # otherwise conftest.py has done so
 from built_package import built, copied, with_required
 from flash_rig import Rig
 from made_broker import HOST, AclBroker
-from outpost_tools.common import children
-from outpost_tools.common.interpreters import find_mosquitto
+from outpost_tools.machine import children
+from outpost_tools.machine.interpreters import find_mosquitto
 from page_lines import python_of, sections
 from paths import REPOSITORY, RIGS
 from person import Lines, Person, Section
 from setup_server import SetupServer
 
-README, GUIDE = Path("README.md"), Path("tools/outpost_tools/home/README.md")
+README, GUIDE = Path("README.md"), Path("tools/outpost_tools/servers/home/README.md")
 FIRST, TRY = (README, "Outpost"), (README, "Try it")
 NOTHING = (README, "From nothing to values on a page")
 BROKER = (README, "With a broker that is there already")
@@ -77,7 +77,7 @@ NOT_TYPED = {
 FRESH_ONLY = {  # with the set-up that is there, its programs are used
     "make setup": "1.8 GB",
     ". .venv/bin/activate": "the tests run in it",
-    "make demo": "minutes; host_tests/tools/demo runs it",
+    "make demo": "minutes; host_tests/tools/trying/demo runs it",
     "pipx install": "fetches packages",
     "pip wheel": "host_tests/repository/test_package.py builds it",
     "python3 -m venv": "fetches packages",

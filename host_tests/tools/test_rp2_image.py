@@ -18,9 +18,9 @@ import pytest
 
 import arm_toolchain
 import rp2_image
-from outpost_tools.fetch.cache_rules import drop_unused, whole
-from outpost_tools.fetch.debian_packages import Unobtainable, unpack_source
-from outpost_tools.fetch.program import LOADERS
+from outpost_tools.trying.fetch.cache_rules import drop_unused, whole
+from outpost_tools.trying.fetch.debian_packages import Unobtainable, unpack_source
+from outpost_tools.trying.fetch.program import LOADERS
 
 PROGRAM = Path(rp2_image.__file__)
 

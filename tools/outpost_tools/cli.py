@@ -2,7 +2,7 @@
 statuses.
 
 Only the arguments of the chosen subcommand are made, and its libraries are imported when it runs:
-`outpost simulate` does not wait for Spark. How a subcommand is written: common/command_line.py.
+`outpost simulate` does not wait for Spark. How a subcommand is written: terminal/command_line.py.
 
 Exit status: what the subcommand returns; 2 for bad input (one line on stderr); 130 when
 interrupted; 141 when nobody reads stdout any more, as a shell reports it of other programs.
@@ -20,47 +20,47 @@ from pathlib import Path
 from types import ModuleType
 
 from outpost_tools import DISTRIBUTION
-from outpost_tools.common.errors import ToolError
-from outpost_tools.common.parser import Parser
-from outpost_tools.common.source_tree import place
-from outpost_tools.common.visible import guarded
+from outpost_tools.errors import ToolError
+from outpost_tools.machine.source_tree import place
 from outpost_tools.store.base import Store, StoreError
+from outpost_tools.terminal.parser import Parser
+from outpost_tools.text.visible import guarded
 
-GROUPS = {  # in the order of the list: name and module
-    "a program of your own": {
-        "try": "device.arguments.try_program",
+GROUPS = {  # in the order of the list: a group is a folder; name and module of each subcommand
+    "trying it: a program of your own, simulated boards": {
+        "try": "trying.program.arguments",
         "test": "kit.arguments",
+        "simulate": "trying.simulate.arguments",
+        "demo": "trying.demo.arguments",
+        "fetch": "trying.fetch.arguments",
     },
-    "boards": {
-        "setup": "setup.arguments",
-        "provision": "device.arguments.provision",
-        "flash": "device.arguments.flash",
-        "selftest": "device.arguments.selftest",
-        "monitor": "device.arguments.monitor",
-        "devices": "device.arguments.devices",
-        "send": "send.arguments",
-        "update": "update.arguments",
-        "outbox": "outbox.arguments",
-        "build": "device.arguments.build",
+    "boards, and their broker": {
+        "broker": "boards.broker.arguments",
+        "setup": "boards.setup.arguments",
+        "provision": "boards.flash.arguments.provision",
+        "flash": "boards.flash.arguments.flash",
+        "selftest": "boards.selftest.arguments",
+        "monitor": "boards.monitor.arguments.monitor",
+        "devices": "boards.monitor.arguments.devices",
+        "send": "boards.send.arguments",
+        "update": "boards.update.arguments",
+        "outbox": "boards.outbox.arguments",
+        "build": "boards.flash.arguments.build",
     },
-    "what runs all day": {
-        "run": "home.arguments",
-        "broker": "broker.arguments",
-        "collect": "collect.arguments",
-        "live": "live.arguments",
-        "alerts": "alerts.arguments",
-        "republish": "republish.arguments",
-        "service": "service.arguments",
-        "mq": "mq.arguments",
+    "servers: what runs all day": {
+        "run": "servers.home.arguments",
+        "collect": "servers.collect.arguments",
+        "live": "servers.live.arguments",
+        "alerts": "servers.alerts.arguments",
+        "republish": "servers.republish.arguments",
+        "service": "servers.service.arguments",
+        "mq": "servers.mq.arguments",
     },
-    "readings, and trying it all": {
-        "sources": "sources.arguments",
-        "export": "export.arguments",
-        "pipeline": "pipeline.arguments",
-        "report": "report.arguments",
-        "simulate": "simulate.arguments",
-        "demo": "demo.arguments",
-        "fetch": "fetch.arguments",
+    "readings": {
+        "sources": "readings.sources.arguments",
+        "export": "readings.export.arguments",
+        "pipeline": "readings.pipeline.arguments",
+        "report": "readings.report.arguments",
     },
 }
 SUBCOMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
@@ -137,6 +137,11 @@ def module_of(name: str) -> ModuleType:
     return importlib.import_module(f"outpost_tools.{SUBCOMMANDS[name]}")
 
 
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    """For subcommands that write the words of another, which they check at once: run, service."""
+    return build_parser(words[0]).parse_args(words)
+
+
 def build_parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser: with the arguments of `chosen` and the other names, or with all names and their
     summaries."""
@@ -147,6 +152,7 @@ def build_parser(chosen: str | None) -> argparse.ArgumentParser:
         formatter_class=_Groups,
         allow_abbrev=False,
     )
+    parser.set_defaults(parse=_parse)
     parser.add_argument("--version", action="version", version=f"outpost {_version()}")
     subparsers = parser.add_subparsers(
         title="subcommands", metavar="SUBCOMMAND", dest="subcommand", required=True

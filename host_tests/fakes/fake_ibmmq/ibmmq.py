@@ -1,4 +1,5 @@
-"""As much of IBM's `ibmmq` 2.1 as outpost_tools.mq.live uses, over a queue manager that lives in
+"""As much of IBM's `ibmmq` 2.1 as outpost_tools.servers.mq.live uses, over a queue manager that
+lives in
 this module.
 
 `server` holds what was put and committed, and a list of failures to come. With OUTPOST_FAKE_MQ=FILE

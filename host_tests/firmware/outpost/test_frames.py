@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from outpost_tools.common import interpreters
+from outpost_tools.machine import interpreters
 from paths import PRODUCT, dotted, joined, library_module
 
 PATH = joined(*PRODUCT)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.common.interpreters import REQUIRED_ARCHITECTURES, find_micropython
+from outpost_tools.machine.interpreters import REQUIRED_ARCHITECTURES, find_micropython
 from paths import FAKES, PRODUCT, STUBS, joined
 
 PATHS = (*PRODUCT, FAKES)

@@ -82,7 +82,7 @@ def test_a_report_carries_the_readings(ram_path):
 
 
 def test_an_answer_is_a_message_that_tables_take(ram_path):
-    from outpost_tools.common.message import decode, key_of
+    from outpost_tools.messages.message import decode, key_of
 
     world = world_of(ram_path, REPORT, WRONG, RESTART)
     world.live_on()

@@ -12,8 +12,8 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from collector_process import wait_until
-from outpost_tools.common.broker import Broker
-from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine.interpreters import find_micropython
 from paths import PRODUCT, REPOSITORY, joined
 from series_samples import read
 

@@ -5,7 +5,7 @@ library does not know."""
 import ast
 import sys
 
-from outpost_tools.device import firmware_build, needed
+from outpost_tools.boards.files import firmware_build, needed
 from paths import FIRMWARE
 from station import own_program, own_words
 

@@ -9,10 +9,10 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from collector_process import wait_until
-from outpost_tools.common import children
-from outpost_tools.common.broker import Broker
-from outpost_tools.republish import link, run
-from outpost_tools.republish.topics import Topics
+from outpost_tools.loopback.broker import Broker
+from outpost_tools.machine import children
+from outpost_tools.servers.republish import link, run
+from outpost_tools.servers.republish.topics import Topics
 from paths import PRODUCT, REPOSITORY, joined
 from real_broker import micropython, need_mosquitto
 

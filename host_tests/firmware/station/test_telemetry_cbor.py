@@ -1,5 +1,5 @@
 """The message in CBOR, byte by byte, within its buffer, and without heap. That the desktop reads
-what it reads of JSON: host_tests/tools/test_message_cbor.py."""
+what it reads of JSON: host_tests/tools/messages/test_message_cbor.py."""
 
 import unittest
 

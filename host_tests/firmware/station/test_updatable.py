@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from commanded_world import World
-from outpost_tools.device.plan import digest
-from outpost_tools.update import image
-from outpost_tools.update.image import Content
+from outpost_tools.boards.files.plan import digest
+from outpost_tools.boards.update import image
+from outpost_tools.boards.update.image import Content
 from updated_world import CRASHES, DRIVERS, KEY, KIND, NEW, OLD, UpdatedWorld, image_of, record_of
 
 

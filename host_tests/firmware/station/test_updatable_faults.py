@@ -8,10 +8,10 @@ import sys
 import pytest
 
 import station
-from outpost_tools.common.errors import ToolError
-from outpost_tools.device import inventory, plan
-from outpost_tools.update import image
-from outpost_tools.update.transfer import Refused, answer_in
+from outpost_tools.boards.files import inventory, plan
+from outpost_tools.boards.update import image
+from outpost_tools.boards.update.transfer import Refused, answer_in
+from outpost_tools.errors import ToolError
 from station import update_start
 from station.commands import Commands
 from updated_world import CRASHES, KEY, KIND, NEW, OLD, UpdatedWorld, image_of

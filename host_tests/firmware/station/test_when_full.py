@@ -8,7 +8,7 @@ import paho.mqtt.client as mqtt
 import pytest
 
 from collector_process import wait_until
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
 from test_main import SETTINGS, run_board
 
 

@@ -15,10 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from outpost_tools.common import interpreters
-from outpost_tools.fetch.debian_packages import Unobtainable
-from outpost_tools.fetch.program import Program
-from outpost_tools.fetch.programs import Fetcher
+from outpost_tools.machine import interpreters
+from outpost_tools.trying.fetch.debian_packages import Unobtainable
+from outpost_tools.trying.fetch.program import Program
+from outpost_tools.trying.fetch.programs import Fetcher
 
 HERE = Path(__file__).resolve().parent
 PYTHON = Program("python3.13", "python3.13", "amd64", "/usr/bin/python3.13")

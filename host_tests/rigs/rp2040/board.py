@@ -49,7 +49,7 @@ def flash_image(
     settings: dict,
     network: dict[str, bytes] | None = None,
 ) -> bytes:
-    """firmware: the interpreter. payload: path -> bytes, of outpost_tools.device.payload.
+    """firmware: the interpreter. payload: path -> bytes, of outpost_tools.boards.files.payload.
 
     network: what replaces the radio, or the whole network (the default).
     """

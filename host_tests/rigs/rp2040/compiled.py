@@ -13,8 +13,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from outpost_tools.common.errors import ToolError
-from outpost_tools.device.firmware_build import import_name
+from outpost_tools.boards.files.firmware_build import import_name
+from outpost_tools.errors import ToolError
 
 ARCHITECTURE = "armv6m"
 OPTIMIZE = 2  # what `outpost flash` installs: without asserts, with line numbers (which -O3 drops)

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from outpost_tools.common.interpreters import cache_folder
+from outpost_tools.machine.interpreters import cache_folder
 
 SOURCE = Path(__file__).with_name("core.c")
 INSTRUCTIONS = SOURCE.with_name("thumb.h")  # included by it

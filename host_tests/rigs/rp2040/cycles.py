@@ -27,7 +27,7 @@ import paths
 sys.path.extend(paths.ALL)
 
 import fetch_peers
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from rp2040 import compiled, counter, image
 from rp2040.clock import CYCLES_PER_MS
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common.broker import Broker
+from outpost_tools.loopback.broker import Broker
 from rp2040 import image, littlefs
 from rp2040.board import Board, stand_ins
 from rp2040.installed import KIND, REPOSITORY

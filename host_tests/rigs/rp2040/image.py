@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import rp2_image
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 
 FLASH_START = 0x10000000
 _UF2_MAGIC = 0x0A324655

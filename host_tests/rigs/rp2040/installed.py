@@ -8,8 +8,9 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from outpost_tools.common.errors import ToolError
-from outpost_tools.device import kinds, payload
+from outpost_tools.boards.files import payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.errors import ToolError
 from rp2040 import image
 from rp2040.board import Board, flash_image, stand_ins
 from rp2040.memory_link import MemoryLink

@@ -12,8 +12,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from outpost_tools.common.errors import ToolError
-from outpost_tools.common.interpreters import find_micropython
+from outpost_tools.errors import ToolError
+from outpost_tools.machine.interpreters import find_micropython
 from rp2040.flash import FLASH_BYTES, SECTOR_BYTES
 
 BYTES, PICO_W_BYTES = 1408 * 1024, 848 * 1024

@@ -22,7 +22,7 @@ import paths
 
 sys.path.extend(paths.ALL)
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from rp2040 import core, cuts, cycles, flashing, installed
 from rp2040.mqtt_peer import Violation
 

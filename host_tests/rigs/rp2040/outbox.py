@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from outpost_tools.outbox.image import Image, read_image
+from outpost_tools.boards.outbox.image import Image, read_image
 from rp2040 import littlefs
 from rp2040.flash import SECTOR_BYTES
 

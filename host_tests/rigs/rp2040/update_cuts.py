@@ -38,9 +38,10 @@ sys.path.extend(paths.ALL)
 
 import make_certificates
 from outpost_tools import cli
-from outpost_tools.common import source_tree
-from outpost_tools.common.errors import ToolError
-from outpost_tools.device import kinds, needed, payload
+from outpost_tools.boards.files import needed, payload
+from outpost_tools.boards.port import kinds
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import source_tree
 from rp2040 import core, image, littlefs
 from rp2040.board import ON_CHIP, Board, flash_image
 from rp2040.compiled import compile_one

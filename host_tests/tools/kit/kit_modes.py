@@ -9,9 +9,9 @@ there whole, all new or all old.
 import json
 
 import updated_world
+from outpost_tools.boards.update import image
+from outpost_tools.boards.update.image import Content
 from outpost_tools.kit.bench import Bench
-from outpost_tools.update import image
-from outpost_tools.update.image import Content
 
 _TOPIC = b"outpost/kitchen/command"
 # Without what the kit's program imports from the desktop

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from outpost_tools.common.interpreters import find_micropython
 from outpost_tools.kit.bench import Bench
+from outpost_tools.machine.interpreters import find_micropython
 from paths import BENCH_BOARD, FIRMWARE, REPOSITORY
 
 PROGRAMS = Path(__file__).parent / "programs"

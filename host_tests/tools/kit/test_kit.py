@@ -11,9 +11,9 @@ from built_package import done, installed, source, wheel  # noqa: F401 - fixture
 from built_package import run as run_there
 from kit_rig import EXAMPLES, GARDEN, PROGRAM, PROGRAMS, bench_of
 from outpost_tools import cli
-from outpost_tools.common.firmware import status_numbers
 from outpost_tools.kit import trial
 from outpost_tools.kit.bench import Bench
+from outpost_tools.machine.firmware import status_numbers
 from paths import BENCH_BOARD
 
 PAGE = (BENCH_BOARD / "README.md").read_text("utf-8")

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from outpost_tools.common import children
 from outpost_tools.log import segments
+from outpost_tools.machine import children
 from outpost_tools.store import at
 
 # sys.audit() tells of each file that Python opens, lists, makes, renames or deletes.
@@ -27,7 +27,7 @@ WHAT
 """
 RUN = "from outpost_tools import cli; sys.exit(cli.main(ARGUMENTS))"
 LIVE = """
-from outpost_tools.live import fleet, follow
+from outpost_tools.servers.live import fleet, follow
 follower = follow.Follower("LOG", fleet.Fleet(), history_bytes=1 << 20)
 follower.start()
 follower.turn()

@@ -36,24 +36,24 @@ OF_SEGMENT = {
 
 # {package: {module, or module and function: reason}}
 ALLOWED = {
-    "pipeline": {
+    "readings/pipeline": {
         "archive.py": "writes this package as a zip, where the user says",
         "rounds.py _log_file": "spark.log, which a JVM writes to",
         "session.py": "the same, and the zip that Spark's executors fetch",
         "settings.py": "looks for Spark's own folder",
     },
-    "export": {
+    "readings/export": {
         "arguments.py": "the file or folder that the user wants, on his disk",
         "days.py": "the same: a file for each day, and a note beside them",
     },
-    "live": {
+    "servers/live": {
         "app.py": "serves the page of `outpost report`, a file that the user names",
         "collecting.py": "locks of a collector on this machine; unknown for a bucket",
         "follow.py DiskTail": "the segment that grows; a bucket has none: StoreTail",
         "follow.py _bytes_of": "the same",
         "follow.py Follower.start": "says that a file is no folder",
     },
-    "collect": {
+    "servers/collect": {
         "access.py": "the credentials of `outpost broker`",
         "audit.py": "what DiskLog has told about damage",
         "disk_log.py": "the log on this machine; a bucket has store_log.py",
@@ -63,7 +63,7 @@ ALLOWED = {
         "upload.py": "reads the segments on this machine, which it copies to a Store",
     },
     "log": {"segments.py": "writes and recovers segments on this machine; reads by Store or Path"},
-    "report": {
+    "readings/report": {
         "outages.py": "the file of events that the user names",
         "page.py": "the page that the user wants, on his disk",
     },

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from outpost_tools.pipeline import delta, delta_log
+from outpost_tools.readings.pipeline import delta, delta_log
 from outpost_tools.store import at
 
 ROUNDS = 20

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from outpost_tools.store import at, probe
 from outpost_tools.store.base import Entry
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import object_store
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from outpost_tools.store import at, keys, objects, probe
 from outpost_tools.store.base import Entry, StoreError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outpost_tools.common.command_line import add_command
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
+from outpost_tools.terminal.command_line import add_command
 
 SUMMARY = "a program in virtual time, through every power cut: is anything lost?"
 _DESCRIPTION = """\

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common import source_tree
 from outpost_tools.kit import trial, words
 from outpost_tools.kit.outcome import World
+from outpost_tools.machine import source_tree
 
 SETTINGS = {"device_id": "kitchen", "broker_host": "broker.test", "wifi_ssid": "home"}
 Value = float | str | dict | Callable[[int], float]

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from outpost_tools.kit import trial, words
 from outpost_tools.kit.bench import Bench
 from outpost_tools.kit.virtual_package import module

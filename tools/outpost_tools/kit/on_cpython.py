@@ -16,10 +16,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from outpost_tools.common import source_tree
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from outpost_tools.kit.importer import Importer
 from outpost_tools.kit.virtual_package import module
+from outpost_tools.machine import source_tree
 
 STUCK_S = 5.0
 

@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from outpost_tools.common import interpreters, source_tree
-from outpost_tools.common.errors import ToolError
-from outpost_tools.device import firmware_build
+from outpost_tools.boards.files import firmware_build
+from outpost_tools.errors import ToolError
+from outpost_tools.machine import interpreters, source_tree
 
 _HEAP = "8m"
 _ARCHITECTURES = {"i386": "x86", "amd64": "x64", "armhf": "armv7emsp"}

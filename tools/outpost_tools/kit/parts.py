@@ -19,8 +19,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from outpost_tools.common import source_tree
 from outpost_tools.kit import virtual_package
+from outpost_tools.machine import source_tree
 
 
 def _make_importable() -> None:

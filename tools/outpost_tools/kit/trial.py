@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from outpost_tools.kit.on_cpython import OnCpython
 from outpost_tools.kit.on_micropython import OnMicropython
 from outpost_tools.kit.outcome import World

@@ -9,7 +9,7 @@ import importlib.util
 import sys
 from types import ModuleType
 
-from outpost_tools.common import source_tree
+from outpost_tools.machine import source_tree
 
 _NAME = "virtual"
 

@@ -5,7 +5,7 @@ no files and no message format. Layout, with all integers in little endian:
     frame   body_length:u32  check:u32  body
     body    received_ms:u64  flags:u8  original_length:u32  topic_length:u16  topic  payload
     end     a frame with flag bit 7, no topic, and as payload frames:u64, the number before it, and
-            perhaps a packet identifier, of 2 bytes, for each of them (collect/store_log.py)
+            perhaps a packet identifier, of 2 bytes, for each of them (servers/collect/store_log.py)
 
 check is crc32(body) xor the frame's offset in the file, so a copy of a frame anywhere else, for
 example in a payload, is not valid. Only a sealed segment has an end. Together with the offsets, the

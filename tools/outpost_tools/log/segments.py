@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import overload
 
-from outpost_tools.common.files import sync_directory
 from outpost_tools.log.segment_frames import (
     FLAG_CLOCK_UNSET,
     FLAG_DUP,
@@ -38,6 +37,7 @@ from outpost_tools.log.segment_frames import (
     scan,
     sealed_bytes,
 )
+from outpost_tools.machine.files import sync_directory
 from outpost_tools.store import at
 from outpost_tools.store.base import Store
 

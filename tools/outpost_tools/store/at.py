@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from outpost_tools.store.base import Store
 from outpost_tools.store.local import LocalStore
 
@@ -42,7 +42,7 @@ def at(place: Place) -> Store:
 
 
 def _objects(bucket: str, prefix: str) -> Store:
-    from outpost_tools.common import needs  # late: only a bucket needs packages
+    from outpost_tools.machine import needs  # late: only a bucket needs packages
 
     needs.check("store")
     from outpost_tools.store.objects import ObjectStore

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 
-from outpost_tools.common.errors import ToolError
+from outpost_tools.errors import ToolError
 from outpost_tools.store.base import Store
 
 FOLDER = ".outpost-probe"
