@@ -206,8 +206,8 @@ class Link(Connection):
         else:
             self._asked[packet_id] = name
 
-    def _on_subscribe(self, _client, _userdata, mid, reasons, _properties) -> None:
-        name = self._asked.pop(mid, self._filter)
+    def _on_subscribe(self, _client, _userdata, packet_id, reasons, _properties) -> None:
+        name = self._asked.pop(packet_id, self._filter)
         if not any(reason.is_failure for reason in reasons):
             self._say(f"subscribed to {name}")
             if name.startswith(self._table or "\0"):

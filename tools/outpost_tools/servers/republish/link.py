@@ -90,8 +90,8 @@ class Link(Connection):
             if packet_id is not None:
                 self._asked[packet_id] = name
 
-    def _on_subscribe(self, _client, _userdata, mid, reasons, _properties) -> None:
-        name = self._asked.pop(mid, "?")
+    def _on_subscribe(self, _client, _userdata, packet_id, reasons, _properties) -> None:
+        name = self._asked.pop(packet_id, "?")
         if any(reason.is_failure for reason in reasons):
             self._say(
                 f"refused to let us subscribe to {name}: {self._user} may not read it. Use "
