@@ -31,7 +31,7 @@ MOST_BOARDS = 1000
 SETTLED_S, JITTER_S = 5.0, 2.0
 _FORGET_S = 3600.0
 _LOOK_S = 1.0
-_SET_S = 2.0  # a change of the clock by less than this is not treated as setting it
+SET_S = 2.0  # a change of the clock by less than this is not treated as setting it
 _TIME_ERROR = 5  # adjtimex(2): the clock is not synchronised
 _TIMEX_BYTES = 512  # more than its struct has on any machine
 _SYSTEMD = Path("/run/systemd/timesync/synchronized")
@@ -103,7 +103,7 @@ class MachineClock:
     def look(self) -> None:
         at = self._steady()
         by_s = self._now() - at - self._ahead_s
-        if abs(by_s) >= _SET_S:
+        if abs(by_s) >= SET_S:
             self._ahead_s += by_s
             self.set_by_s += by_s
             for name, said in self._boards.items():

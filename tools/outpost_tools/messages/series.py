@@ -28,7 +28,7 @@ DAY_MS = 86_400_000
 CLOCK_SET, HAS_UPTIME = 1, 2  # flags
 # Limits of a sample's time: since boot, and since 1970.
 TIME_LIMITS_S = (0, 2 * labels.MAX_UPTIME_S), (labels.MIN_TIME_S, labels.MAX_TIME_S)
-_MOST_BITS = 30  # of a number
+MOST_BITS = 30  # of a number
 
 
 class Column(NamedTuple):
@@ -306,7 +306,7 @@ class _Samples:
     def _number(self, parameter: int) -> int:
         """An Exp-Golomb code of order `parameter`."""
         length = self._bits.zeros() + 1 + parameter
-        if length > _MOST_BITS:
+        if length > MOST_BITS:
             raise Malformed("series: a number of more than 30 bits")
         return self._bits.take(length) - (1 << parameter)
 
@@ -331,7 +331,7 @@ class _Samples:
         """A signed number that is preceded by its length in bits."""
         length = self._bits.take(5)
         number = self._bits.take(length)
-        if length > _MOST_BITS or length != number.bit_length():
+        if length > MOST_BITS or length != number.bit_length():
             raise Malformed(f"series: sample {index}: bad length of a number")
         return _signed(number)
 

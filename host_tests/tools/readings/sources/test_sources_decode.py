@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outpost_tools.log.segment_frames import MAX_PAYLOAD_BYTES
 from outpost_tools.readings.sources import bounds, file, guarantee
 from outpost_tools.readings.sources.bounds import Names
 from outpost_tools.readings.sources.decode import decode
@@ -276,7 +277,7 @@ def test_odd_packs_are_refused(payload, reason):
 
 
 def test_a_payload_of_the_largest_size_is_read_and_a_longer_one_is_not():
-    payload = b'{"v":1}'.ljust(bounds.MAX_PAYLOAD_BYTES)
+    payload = b'{"v":1}'.ljust(MAX_PAYLOAD_BYTES)
     assert isinstance(read("json/d", payload), Message)
     assert read("json/d", payload + b" ").reason == "longer than 65536 bytes"
 

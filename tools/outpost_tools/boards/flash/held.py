@@ -21,6 +21,7 @@ from outpost_tools.boards.flash import outbox_image
 from outpost_tools.boards.port.connection import Board
 from outpost_tools.boards.port.progress import Progress
 from outpost_tools.boards.selftest import selftest
+from outpost_tools.boards.selftest.health import MOST_SETTINGS
 from outpost_tools.boards.settings.settings_file import Settings
 from outpost_tools.errors import ToolError
 from outpost_tools.machine import board_json, files
@@ -37,10 +38,9 @@ HELP = (
 )
 _PLACE = ("device_id", "topic_prefix", "broker_host", "broker_port")
 _OF_NAME = ("device_id", "topic_prefix")
-_FILES = ("ca_file", "client_cert_file", "client_key_file")
+FILES = ("ca_file", "client_cert_file", "client_key_file")
 # The board as the broker knows it, and how the board reaches the broker.
-_IDENTITY = (*_PLACE, "user", "password", "tls", "server_name", "alpn", *_FILES)
-_MOST_SETTINGS = 20_000  # characters
+_IDENTITY = (*_PLACE, "user", "password", "tls", "server_name", "alpn", *FILES)
 _MOST_TOPICS = 3  # that a text names
 _COUNT_S = 60.0  # to open the outbox, and between two signs of life
 _TURN_S = 10.0
@@ -219,7 +219,7 @@ def on_board(board: Board) -> Old | None:
     """The settings on the board; None if it has none, or invalid ones, with which it cannot
     start."""
     try:
-        given = json.loads(install.read_text(board, SETTINGS, _MOST_SETTINGS))
+        given = json.loads(install.read_text(board, SETTINGS, MOST_SETTINGS))
         return Old(given, settings_module().check(given))
     except (ValueError, TypeError):
         return None
@@ -338,5 +338,5 @@ def _keep(settings: Settings, found: Held, old: Old) -> Outcome:
         raise ToolError(f"--held {KEEP}: {error}") from None
     text = board_json.encoded(given, sort_keys=True, indent=1)
     kept = replace(settings, given=given, full=full, files={SETTINGS: text})
-    in_use = tuple(full[key] for key in _FILES if full[key])
+    in_use = tuple(full[key] for key in FILES if full[key])
     return Outcome(kept, f"{found}; it stays {full['device_id']} at {_address(full)}", in_use)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
+from outpost_tools.messages.series import FIXED_BYTES, MOST_BITS, MOST_COLUMNS
+
 KIND = 3
-_FIXED_BYTES = 31  # of the header, before the device's name
-_MOST_COLUMNS = 16
-_MOST_BITS = 30  # of a number
 _MASK = (1 << 30) - 1
 
 
@@ -33,7 +32,7 @@ class Gathered(NamedTuple):
 
 def room_bytes(payload: bytes) -> int:
     """The size of the room according to a header; 0 if the header is invalid."""
-    return int.from_bytes(payload[18:20], "little") if len(payload) >= _FIXED_BYTES else 0
+    return int.from_bytes(payload[18:20], "little") if len(payload) >= FIXED_BYTES else 0
 
 
 def gather(payload: bytes, crc: int, room: bytes) -> Gathered:
@@ -83,21 +82,21 @@ class _Codes(NamedTuple):
 
 def _after_code(text: str, at: int, k: int) -> int:
     """Where an Exp-Golomb code of order k ends; 0: it has too many bits."""
-    one = text.find("1", at, at + _MOST_BITS)
-    return 0 if one < 0 or one - at + 1 + k > _MOST_BITS else 2 * one - at + 1 + k
+    one = text.find("1", at, at + MOST_BITS)
+    return 0 if one < 0 or one - at + 1 + k > MOST_BITS else 2 * one - at + 1 + k
 
 
 def _after_whole(text: str, at: int) -> int:
     """Where a number that is preceded by its length ends."""
     length = int(text[at : at + 5].ljust(5, "1"), 2)
-    return 0 if length > _MOST_BITS else at + 5 + length
+    return 0 if length > MOST_BITS else at + 5 + length
 
 
 def _codes(payload: bytes) -> _Codes | None:
     """None if the header is invalid."""
-    if len(payload) < _FIXED_BYTES or payload[0] != 0xF5 or not 0 < payload[29] <= _MOST_COLUMNS:
+    if len(payload) < FIXED_BYTES or payload[0] != 0xF5 or not 0 < payload[29] <= MOST_COLUMNS:
         return None
-    at, ks = _FIXED_BYTES + payload[30], []
+    at, ks = FIXED_BYTES + payload[30], []
     for _ in range(payload[29]):
         if at + 3 > len(payload):
             return None

@@ -29,7 +29,7 @@ PRIVATE_KEYS = (
     "wifi_password", "password", "user", "wifi_ssid", "broker_host", "server_name", "ntp_host",
     "device_id", "topic_prefix", "ca_file", "client_cert_file", "client_key_file",
 )  # fmt: skip
-_MOST_SETTINGS = 20_000  # characters
+MOST_SETTINGS = 20_000  # characters
 _DEFAULT_TEXTS = ("outpost", "pool.ntp.org", "")
 _LEAST_BYTES = 20_000  # of free heap with the program built: TLS takes some of it while it connects
 _SPACE = """
@@ -113,7 +113,7 @@ def _guarded(name: str, scrub: Scrub, part: Callable[[], Check]) -> Check:
 def _scrubber(board: Board) -> Scrub:
     """Scrub by the board's own settings. If they cannot be read, show no text, because we do not
     know what to hide."""
-    text = install.read_text(board, plan.SETTINGS, _MOST_SETTINGS)
+    text = install.read_text(board, plan.SETTINGS, MOST_SETTINGS)
     try:
         return scrubber(json.loads(text) if text else {})
     except (ValueError, AttributeError):

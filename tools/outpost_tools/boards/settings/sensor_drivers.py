@@ -20,8 +20,8 @@ from outpost_tools.boards.settings import pin_check
 from outpost_tools.errors import ToolError
 from outpost_tools.machine import source_tree
 from outpost_tools.machine.firmware import sensor_rules
+from outpost_tools.messages.series import MOST_COLUMNS
 
-_MOST_COLUMNS = 16  # outpost/series.py
 _HELP = 'see "The driver contract" in boards/PORTING.md'
 
 
@@ -166,7 +166,7 @@ def series_faults(full: dict[str, Any], names: list[str]) -> list[tuple[str, str
         return []
     count = len(names)
     found = [
-        ("series", count > _MOST_COLUMNS and f"takes {_MOST_COLUMNS} readings, not {count}"),
+        ("series", count > MOST_COLUMNS and f"takes {MOST_COLUMNS} readings, not {count}"),
         *[
             ("alarms", name not in names and f"names {name!r}; readings: {', '.join(names)}")
             for name in full["alarms"] or ()

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from outpost_tools.boards.flash.held import FILES
 from outpost_tools.boards.settings import sensor_drivers, settings_file
 from outpost_tools.boards.settings.sensor_drivers import Driver
 from outpost_tools.machine.firmware import settings_rules
@@ -20,7 +21,6 @@ WIFI = ("wifi_ssid", "wifi_password", "wifi_networks", "wifi_country")
 BROKER = ("broker_host", "broker_port", "user", "password", "tls", "ca_file")
 BROKER_TLS = ("server_name", "client_cert_file", "client_key_file")
 LISTS = ("sensors", "wifi_networks", "alarms")
-FILES = ("ca_file", "client_cert_file", "client_key_file")
 _FIRST = ("interval_ms", "series", "series_age_s", "encoding", "commands", "update_key",
           "deep_sleep", "connect_every", "wake_limit_ms")  # fmt: skip
 _ALONE = ("device_id", "mode", "alpn")  # alpn: no board's MicroPython supports it

@@ -25,7 +25,7 @@ from outpost_tools.errors import ToolError
 from outpost_tools.readings.pipeline import contents, parts, schemas
 from outpost_tools.readings.pipeline.number_ranges import SEQ_BITS, grown, in_ranges
 
-_OFFSET_BITS = 40  # of a segment
+OFFSET_BITS = 40  # of a segment
 _GROUPS_READ = 128  # numbers whose copies differ: bounds the rows in memory
 _PLACE = ("received", "collector", "segment", "offset")
 _COPY = np.dtype([("key", "i8"), *((name, "i8") for name in _PLACE), ("said", "u8")])
@@ -190,8 +190,7 @@ def _in_order(*copies: np.ndarray) -> list[np.ndarray]:
     """A number for each copy of one collector that increases with segment and offset."""
     known = np.unique(copies[0]["segment"])
     return [
-        (np.searchsorted(known, some["segment"]) << _OFFSET_BITS) + some["offset"]
-        for some in copies
+        (np.searchsorted(known, some["segment"]) << OFFSET_BITS) + some["offset"] for some in copies
     ]
 
 

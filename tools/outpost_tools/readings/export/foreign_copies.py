@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from outpost_tools.readings.export.copies import OFFSET_BITS
 from outpost_tools.readings.pipeline import contents, foreign_rows, schemas
 
-_OFFSET_BITS = 40  # of a segment
 _ORDER = ("key", "received", "collector", "segment", "offset")
 _COPY = np.dtype([(name, "u8" if name == "key" else "i8") for name in _ORDER])
 _HEAD = [*schemas.KEY, "seq", "guarantee", *schemas.PLACE]
@@ -50,11 +50,11 @@ class ForeignCopies:
         self.repeats = len(lost)
         for code, name in enumerate(self._collectors):
             mine = lost[lost["collector"] == code]
-            self._lost[name] = np.sort((mine["segment"] << _OFFSET_BITS) + mine["offset"])
+            self._lost[name] = np.sort((mine["segment"] << OFFSET_BITS) + mine["offset"])
 
     def keep(self, rows: pa.Table) -> np.ndarray:
         """Which rows count."""
         if not rows.num_rows:
             return np.zeros(0, dtype=bool)
-        places = (rows["segment"].to_numpy() << _OFFSET_BITS) + rows["offset"].to_numpy()
+        places = (rows["segment"].to_numpy() << OFFSET_BITS) + rows["offset"].to_numpy()
         return ~np.isin(places, self._lost[rows["collector"][0].as_py()])

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from outpost_tools.messages import series
+from outpost_tools.messages.series import MOST_BITS
 
 _WINDOW_BITS = 57  # of 64 bits read from a byte on, these are always valid
-_MOST_BITS = 30
 # A payload with more samples goes to the exact reader: a step for only a few payloads is slow.
 _MOST_STEPS = 4096
 
@@ -37,8 +37,8 @@ class Codes:
         window = self.window(at)
         zeros = 32 - np.frexp((window >> np.uint64(32)).astype(np.float64))[1].astype(np.int64)
         length = zeros + 1 + k
-        is_odd = (length > _MOST_BITS) | (zeros + length > _WINDOW_BITS)
-        shown = np.minimum(length, _MOST_BITS)
+        is_odd = (length > MOST_BITS) | (zeros + length > _WINDOW_BITS)
+        shown = np.minimum(length, MOST_BITS)
         number = (window << zeros.astype(np.uint64)) >> (64 - shown).astype(np.uint64)
         return number.astype(np.int64) - (1 << k), at + zeros + length, is_odd
 
@@ -46,10 +46,10 @@ class Codes:
         """Numbers preceded by their length, signed; as take()."""
         window = self.window(at)
         length = (window >> np.uint64(59)).astype(np.int64)
-        shown = np.clip(length, 1, _MOST_BITS)
+        shown = np.clip(length, 1, MOST_BITS)
         number = (window << np.uint64(5)) >> (64 - shown).astype(np.uint64)
         number = np.where(length > 0, number.astype(np.int64), 0)
-        is_odd = (length > _MOST_BITS) | ((length > 0) & (number >> (shown - 1) != 1))
+        is_odd = (length > MOST_BITS) | ((length > 0) & (number >> (shown - 1) != 1))
         return _signed(number), at + 5 + length, is_odd
 
 

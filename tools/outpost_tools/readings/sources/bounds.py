@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from outpost_tools.readings.sources.result import Message
 
-MAX_PAYLOAD_BYTES = 64 * 1024  # longer ones are cut in the collector's log
 MAX_READINGS = 256  # in one message
 MAX_DEPTH = 8  # levels of an object
 MAX_NAME = 64  # characters of a device's or metric's name

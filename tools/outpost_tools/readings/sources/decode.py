@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from outpost_tools.log.segment_frames import Frame
+from outpost_tools.log.segment_frames import MAX_PAYLOAD_BYTES, Frame
 from outpost_tools.messages.labels import MAX_VALUE
 from outpost_tools.readings.sources import guarantee, pack, paths
-from outpost_tools.readings.sources.bounds import MAX_ID, MAX_PAYLOAD_BYTES, MAX_READINGS, is_name
+from outpost_tools.readings.sources.bounds import MAX_ID, MAX_READINGS, is_name
 from outpost_tools.readings.sources.mapping import Mapping, Route, Source, State
 from outpost_tools.readings.sources.result import (
     Ignored,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from outpost_tools.readings.sources.bounds import MAX_PAYLOAD_BYTES
+from outpost_tools.log.segment_frames import MAX_PAYLOAD_BYTES
 
 _TOPICS = 20_000
 _SAMPLES = 4  # of a topic: the first ones and the newest

@@ -22,6 +22,7 @@ from outpost_tools.servers.collect.link import Link
 from outpost_tools.servers.collect.log import Log, Stored
 from outpost_tools.servers.collect.metrics import Metrics
 from outpost_tools.servers.collect.notes import Notes
+from outpost_tools.servers.collect.oddities import TOLD_DEVICES
 from outpost_tools.servers.collect.place import Question, check, topic_of
 from outpost_tools.terminal.ending import Ending
 
@@ -33,7 +34,6 @@ DRAIN_S = 2.0
 # A session being retired counts as empty when nothing has arrived for this long.
 RETIRE_QUIET_S = 2.0
 # This many devices get a line for sending on too many streams; the counter counts all of them.
-TOLD_DEVICES = 100
 SILENCE_S = 60.0
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from outpost_tools.log import collector_notes
 from outpost_tools.messages.message import key_of
 from outpost_tools.mqtt import properties as mqtt_properties
 
-_TOLD_DEVICES = 100
+TOLD_DEVICES = 100
 _EXPIRES = (
     "{topic}: messages expire, this one in {seconds} s: the broker deletes what waits longer. In "
     "broker mode it is lost (not said again)"
@@ -50,7 +50,7 @@ class Oddities:
         return notes
 
     def _tell(self, topic: bytes, expiry_s: object) -> None:
-        if topic in self._told or len(self._told) >= _TOLD_DEVICES:
+        if topic in self._told or len(self._told) >= TOLD_DEVICES:
             return
         self._told.add(topic)
         shown = topic.decode("utf-8", "replace")

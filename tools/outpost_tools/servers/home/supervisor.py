@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from http.client import HTTPException
 
+from outpost_tools.servers.alerts.conditions import LOW_BYTES
 from outpost_tools.servers.home.jobs import Jobs
 from outpost_tools.servers.home.plan import Plan, Wish
 from outpost_tools.servers.home.process import Process
@@ -21,7 +22,6 @@ from outpost_tools.text.visible import visible
 
 _TURN_S = 0.2
 _LOOK_S = 5.0  # between two queries of the collector's health
-_LOW_BYTES = 200 << 20
 # The environment may name a proxy, which would not reach our own loopback address.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -95,14 +95,14 @@ class Supervisor:
         except OSError as error:  # the folder was deleted: the processes report more
             self._lost.tell(f"{self._wish.state.path}: {error.strerror}")
             return
-        if free < _LOW_BYTES and not self._is_low:
+        if free < LOW_BYTES and not self._is_low:
             log = str(self._wish.state.log)
             say(
                 f"the disk has {free >> 20} MiB left; when it is full, nothing is confirmed and "
                 "the boards keep their readings. "
                 f"`outpost pipeline prune --log {shlex.quote(log)}` deletes what is in the tables"
             )
-        self._is_low = free < _LOW_BYTES
+        self._is_low = free < LOW_BYTES
 
     def _end(self) -> None:
         """Ends the jobs first and the broker last, because the collector publishes its last

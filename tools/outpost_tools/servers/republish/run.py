@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from outpost_tools.errors import ToolError
-from outpost_tools.machine.machine_clock import MachineClock, steady
+from outpost_tools.machine.machine_clock import SET_S, MachineClock, steady
 from outpost_tools.messages import message, name_rules
 from outpost_tools.readings.sources.idents import escaped, is_ident, shown
 from outpost_tools.servers.republish import discovery
@@ -32,7 +32,6 @@ _WAIT_S = 0.2
 _AT_ONCE = 200  # boards to publish before the socket is served again
 _BYE_S = 2.0
 
-_SET_S = 2.0  # a change of the clock by less than this is not treated as setting it
 _TELL_S = 60.0  # between two lines about messages that were left out
 _BOARDS_TOLD = 5
 _AGREE_S = 30.0  # the newest readings of boards that agree on the time differ by no more
@@ -106,7 +105,7 @@ class Republisher:
         jumps."""
         now = self._now() + self.clock.behind_s
         by_s = now - self._steady() - self._ahead_s
-        if abs(by_s) >= _SET_S:
+        if abs(by_s) >= SET_S:
             self._ahead_s += by_s
             self.newest.clock_set(by_s, now)
         return now
