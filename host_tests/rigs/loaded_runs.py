@@ -27,7 +27,8 @@ def _clone(folder: Path) -> None:
         subprocess.run(["git", "clone", "-q", str(HERE), str(folder)], check=True)
     subprocess.run(["git", "-C", str(folder), "pull", "-q", "--ff-only"], check=True)
     with (folder.parent / f"{folder.name}-setup.log").open("wb") as log:
-        subprocess.run(["make", "setup"], cwd=folder, check=True, stdout=log, stderr=log)
+        for command in (["make", "setup"], [sys.executable, "tools/setup.py", "--rp2"]):
+            subprocess.run(command, cwd=folder, check=True, stdout=log, stderr=log)
 
 
 def _start(folder: Path, log_path: Path) -> subprocess.Popen[bytes]:
