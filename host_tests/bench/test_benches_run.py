@@ -69,6 +69,7 @@ SHORT = {
          " --json {folder}/silver.json",),
         ("size_parts",),
         ("size_report",),
+        ("paho_ways --messages 2000 --rounds 1",),
         ("sources_rates --messages 2000 --rounds 1 --goal 0",),
         ("wear_of_boards",),
     )

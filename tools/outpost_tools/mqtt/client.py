@@ -3,11 +3,11 @@
 By itself, paho makes three system calls for each packet, writes each PUBACK separately, and reads
 as many packets at once as it has messages of its own in flight, whatever the limit. Here,
 `loop_read()` reads ahead and takes one packet from what it read. `read_publishes()` takes all
-PUBLISH packets at once and leaves only the others to paho: it needs a tenth of paho's time per
-message.
+PUBLISH packets at once and leaves only the others to paho: it needs a twentieth of paho's time per
+message (host_tests/bench/paho_ways.py), which is why paho's private names are worth their risk.
 
-Both depend on paho's private names, so paho is pinned, and
-host_tests/tools/mqtt/test_mqtt_connection.py checks these names.
+So paho is pinned, host_tests/tools/mqtt/test_mqtt_connection.py checks these names, and
+host_tests/repository/test_private_names.py lists them.
 """
 
 from __future__ import annotations
