@@ -26,10 +26,14 @@ def of_room(package: str) -> Environment:
         auto_reload=False,
     )
     made.globals |= {"count": words.count, "duration": words.duration, "moment": words.moment}
-    made.filters["commas"] = "{:,}".format
+    made.filters["commas"] = _commas
     return made
 
 
 def _printed(value: Any) -> Any:
     """Markup is a class of its own, below str."""
     return visible(value) if type(value) is str else value
+
+
+def _commas(value: float, digits: int | None = None) -> str:
+    return f"{value:,}" if digits is None else f"{value:,.{digits}f}"
