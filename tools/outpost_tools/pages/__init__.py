@@ -2,5 +2,6 @@
 
 http_server.py  the server behind every HTTP port
 web.py          security headers, the check of the host, the icon and the style
+templates.py    the templates of a room, which escape what they print
 arguments.py    the options of a command that serves a page
 """

@@ -748,7 +748,7 @@ def test_newest_values_are_on_the_page(tmp_path):
         "<span>temperature <b>5.9 °C</b></span> "
         "<span>firmware <b>7</b></span> </div>" in html
     )
-    assert "at 2025-11-21 03:00:59: temperature 5.9 \\u00b0C, firmware 7&quot;" in html
+    assert "at 2025-11-21 03:00:59: temperature 5.9 \\u00b0C, firmware 7&#34;" in html
 
 
 def test_a_clock_that_is_ahead_is_named_and_does_not_draw_out_the_page(tmp_path):

@@ -11,7 +11,7 @@ desk.py       what the page can ask for; knows no HTTP
 places.py     the folder of settings files, and the broker of `outpost run`
 fields.py     a form field for each key, made from the rules of the firmware and the drivers
 form.py       converts what the page sends into settings, and back
-page.py       the page as HTML, without what is plugged in
+page.py       the page (templates/), without what is plugged in
 jobs.py       work on boards, one job at a time on each port
 worker.py     the process that does the work
 form.js       the form: entries, values, faults beside their fields
