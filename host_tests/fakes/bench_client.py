@@ -12,6 +12,7 @@ from outpost.queued import QueuedSession
 from outpost.state_note import NotedOutbox
 from outpost.streaming import StreamingSession
 from outpost.subscribing import SubscribingSession
+from virtual.packets import Cursor, encode, take_frame
 
 TOPIC = b"outpost/board-1/data"
 WORD = b"outpost/board-1/durable"
@@ -27,31 +28,27 @@ KINDS = {
 
 
 def puback(packet_id):
-    return b"\x40\x02" + bytes([packet_id >> 8, packet_id & 0xFF])
+    return encode("PUBACK", packet_id=packet_id)
 
 
 def confirmation(seq, stream=STREAM):
     """The collector's confirmation as the server sends it: PUBLISH, QoS 0, RETAIN."""
-    body = b"\x00" + bytes([len(WORD)]) + WORD + stream + b" " + str(seq).encode()
-    return b"\x31" + bytes([len(body)]) + body
+    word = stream + b" " + str(seq).encode()
+    return encode("PUBLISH", topic=WORD, payload=word, retain=True)
 
 
 def queued(seq, packet_id):
     """The collector's confirmation from the queue of the session: PUBLISH, QoS 1."""
     word = STREAM + b" " + str(seq).encode()
-    body = b"\x00" + bytes([len(WORD)]) + WORD + bytes([packet_id >> 8, packet_id & 0xFF]) + word
-    return b"\x32" + bytes([len(body)]) + body
+    return encode("PUBLISH", topic=WORD, payload=word, qos=1, packet_id=packet_id)
 
 
 def split(data):
-    """[(first byte, body)] of whole packets, for packets below 16 KiB."""
-    found, at = [], 0
-    while at < len(data):
-        length, size = data[at + 1], 2
-        if length & 0x80:
-            length, size = length & 0x7F | data[at + 2] << 7, 3
-        found.append((data[at], data[at + size : at + size + length]))
-        at += size + length
+    """[(first byte, body)] of whole packets."""
+    found = []
+    while data:
+        first, body, data = take_frame(data)
+        found.append((first, body))
     return found
 
 
@@ -60,10 +57,9 @@ def publishes(data):
     found = []
     for first, body in split(data):
         if first & 0xF0 == 0x30:
-            topic_end = 2 + (body[0] << 8 | body[1])
-            found.append(
-                (body[topic_end] << 8 | body[topic_end + 1], bool(first & 8), body[topic_end + 2 :])
-            )
+            rest = Cursor(body)
+            rest.binary()  # the topic
+            found.append((rest.number(), first & 8 > 0, rest.body))
     return found
 
 

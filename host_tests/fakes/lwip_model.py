@@ -6,6 +6,8 @@ stream. Written bytes are freed when the broker's TCP has them, or 10 s after th
 connection whose path was silent.
 """
 
+from virtual.packets import take_frame
+
 # The free part of 8,000 bytes: the 16th packet of 388 bytes does not fit, nor the 14th of 450, the
 # 12th of 521, the 10th of 700.
 HEAP_BYTES = 7_380
@@ -132,15 +134,12 @@ class Broker:
     def take(self, data):
         self._rest += data
         answers = b""
-        while len(self._rest) > 1:
-            length, at = self._rest[1] & 0x7F, 2
-            if self._rest[1] & 0x80:
-                length, at = length | self._rest[2] << 7, 3
-            if len(self._rest) < at + length:
-                break
-            answers += self._answer(self._rest[0], self._rest[at : at + length])
-            self._rest = self._rest[at + length :]
-        return answers
+        while True:
+            found = take_frame(self._rest)
+            if found is None:
+                return answers
+            answers += self._answer(found[0], found[1])
+            self._rest = found[2]
 
     def _answer(self, first, body):
         kind = first & 0xF0

@@ -53,11 +53,12 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._data = b""
 
-    def receive(self, timeout_s=60):
-        """Returns the next packet, (kind, fields), and adds it to server.seen. Raises Gone."""
+    def receive(self, timeout_s=60, level=4):
+        """Returns the next packet, (kind, fields), and adds it to server.seen. level: as of
+        decode(). Raises Gone."""
         self.socket.settimeout(timeout_s)
         while True:
-            step = decode(self._data)
+            step = decode(self._data, level)
             if step is not None:
                 self._data = step[2]
                 self.server.seen.append((self.number, step[0], step[1]))

@@ -35,7 +35,7 @@ def id_of(seq: int) -> int:
 
 def next_packet(data: bytes | bytearray, at: int, end: int) -> tuple[int, int, int] | None:
     """Returns (first byte, offset of the body, its length) of the packet at `at`; None while its
-    length is incomplete.
+    length is incomplete. On purpose not the codec of the rigs: the model judges by itself.
     """
     length = 0
     for place in range(4):

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from virtual.packets import encode, frame, text, u16
+
 _READINGS = (
     ("load", None, 2),
     ("memory", "KiB", 0),
@@ -70,14 +72,7 @@ def fleet(
 
 
 def encode_publish(topic: bytes, packet_id: int, data: bytes) -> bytes:
-    body = len(topic).to_bytes(2, "big") + topic + packet_id.to_bytes(2, "big") + data
-    length = bytearray()
-    rest = len(body)
-    while True:
-        rest, digit = divmod(rest, 128)
-        length.append(digit | (128 if rest else 0))
-        if not rest:
-            return b"\x32" + bytes(length) + body
+    return frame(0x32, text(topic) + u16(packet_id) + data)
 
 
 class Publisher:
@@ -88,9 +83,7 @@ class Publisher:
     def __init__(self, port: int, client_id: str = "load") -> None:
         self._link = socket.create_connection(("127.0.0.1", port), timeout=60)
         self._link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        name = client_id.encode()
-        body = b"\0\4MQTT\4\x02\0\0" + len(name).to_bytes(2, "big") + name
-        self._link.sendall(bytes((0x10, len(body))) + body)
+        self._link.sendall(encode("CONNECT", client_id=client_id.encode(), clean=True))
         if self._link.recv(4) != b"\x20\x02\0\0":  # a broker killed just now sends none
             raise ConnectionError("no CONNACK")
         self.sent = self.acked = 0

@@ -19,6 +19,7 @@ from outpost_tools.log import segments
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import children
 from outpost_tools.machine.interpreters import find_mosquitto
+from virtual import packets
 
 STREAM = "0badcafe"
 TOPIC = "outpost/b1/data"
@@ -203,7 +204,7 @@ class ScriptedBroker:
             self._answer_nothing()
             self.accept(session_present=session_present)
             return
-        self._link.sendall(bytes((0x20, 2, session_present, 0)))
+        self._link.sendall(packets.encode("CONNACK", session_present=session_present))
         kind, body = self.packet()
         assert kind == 0x82
         self._link.sendall(b"\x90\x03" + body[:2] + b"\x01")
@@ -215,23 +216,19 @@ class ScriptedBroker:
         self._link.sendall(b"\x90\x03" + body[:2] + b"\0")
         kind, body = self.packet()
         assert kind == 0x30
-        self._link.sendall(bytes((kind, len(body))) + body)  # send its marker back
+        self._link.sendall(packets.frame(kind, body))  # send its marker back
 
     def publish(self, mid, data, *, dup=False, topic=TOPIC):
-        topic = topic.encode()
-        body = len(topic).to_bytes(2, "big") + topic + mid.to_bytes(2, "big") + data
-        assert len(body) < 16384
-        length = bytes((len(body) & 127 | 128, len(body) >> 7))
-        self._link.sendall(bytes((0x3A if dup else 0x32,)) + length + body)
+        body = packets.text(topic.encode()) + packets.u16(mid) + data
+        self._link.sendall(packets.frame(0x3A if dup else 0x32, body))
 
     def packet(self):
         """Returns (first byte, body) of the next packet."""
-        while len(self._buffer) < 2 or len(self._buffer) < 2 + self._buffer[1]:
+        while not (found := packets.take_frame(self._buffer)):
             data = self._link.recv(4096)
             assert data, "the collector closed the connection"
             self._buffer += data
-        kind, end = self._buffer[0], 2 + self._buffer[1]
-        body, self._buffer = self._buffer[2:end], self._buffer[end:]
+        kind, body, self._buffer = found
         return kind, body
 
     def acknowledged(self, count):

@@ -15,10 +15,9 @@ import threading
 import time
 from collections import Counter
 
-from collector_load import encode_publish
 from foreign_devices import DEVICES, Said
+from virtual import packets
 
-_DUP, _RETAIN = 8, 1
 _LOST_PUBACKS = 0.05
 _ANSWER_S = 5.0  # then the connection is given up
 _WAIT_S = 120.0  # for the broker, on a busy machine
@@ -38,8 +37,10 @@ class Device:
         link = self._connected()
         if is_new:
             self._packet_id = self._packet_id % 65535 + 1
-        packet = bytearray(encode_publish(said.topic.encode(), self._packet_id, said.payload))
-        packet[0] |= (0 if is_new else _DUP) | (_RETAIN if said.retain else 0)
+        packet = packets.encode(
+            "PUBLISH", topic=said.topic.encode(), payload=said.payload, qos=1,
+            packet_id=self._packet_id, dup=not is_new, retain=said.retain,
+        )  # fmt: skip
         link.sendall(packet)
         if not waits:
             self.close()
@@ -50,8 +51,7 @@ class Device:
         if self._link is None:
             self._link = socket.create_connection(self._address, timeout=_ANSWER_S)
             self._link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            body = b"\0\4MQTT\4\x02\0\0" + len(self._name).to_bytes(2, "big") + self._name
-            self._link.sendall(bytes((0x10, len(body))) + body)
+            self._link.sendall(packets.encode("CONNECT", client_id=self._name, clean=True))
             if self._link.recv(4) != b"\x20\x02\0\0":
                 raise ConnectionError("no CONNACK")
         return self._link

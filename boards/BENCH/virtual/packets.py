@@ -30,7 +30,7 @@ _LETTERS = {
 }  # fmt: skip
 # number: (kind of its value, where); table 2-4 of the standard. "flag": a byte that is 0 or 1; "+":
 # not 0; "*": may stand there repeatedly
-_PROPERTIES = {
+PROPERTIES = {
     0x01: ("flag", "PW"),  # payload format indicator
     0x02: ("u32", "PW"),  # message expiry interval
     0x03: ("text", "PW"),  # content type
@@ -189,7 +189,7 @@ def encode_properties(properties):
     """Returns their length and the properties, [(number, value)]."""
     body = b""
     for number, value in properties:
-        body += bytes([number]) + _value(_PROPERTIES[number][0].rstrip("+*"), value)
+        body += bytes([number]) + _value(PROPERTIES[number][0].rstrip("+*"), value)
     return variable(len(body)) + body
 
 
@@ -204,7 +204,7 @@ def _value(kind, value):
 # --- Decode ---
 
 
-class _Cursor:
+class Cursor:
     """Takes fields off the front of a body."""
 
     def __init__(self, body, level=4):
@@ -253,10 +253,10 @@ class _Cursor:
         """Returns [(number, value)]. where: the letter of _LETTERS, or "W"."""
         if self.level != 5:
             return []
-        rest, found = _Cursor(self.take(self.variable()), 5), []
+        rest, found = Cursor(self.take(self.variable()), 5), []
         while rest.body:
             number = rest.variable()
-            kind, places = _PROPERTIES.get(number, ("", ""))
+            kind, places = PROPERTIES.get(number, ("", ""))
             if where not in places:
                 raise Malformed("property 0x%02x in this packet" % number, PROTOCOL_ERROR)
             if not kind.endswith("*") and value_of(found, number) is not None:
@@ -325,9 +325,9 @@ def is_name(topic):
     return len(topic) > 0 and b"#" not in topic and b"+" not in topic
 
 
-def decode(data, level=4):
-    """(kind, fields, rest of data) of the first packet; None while it is not whole. Raises
-    Malformed. level: of the connection; 5 before CONNECT, which is then taken at any level.
+def take_frame(data, level=4):
+    """(first byte, body, rest of data) of the first packet, unchecked; None while it is not whole.
+    Raises Malformed.
     """
     length, size = 0, 1
     while True:
@@ -342,16 +342,22 @@ def decode(data, level=4):
             raise Malformed("a remaining length of more than four bytes")
     if level == 5 and size > 2 and not byte:
         raise Malformed("a remaining length with more bytes than it needs")
-    if len(data) < size + length:
-        return None
-    kind, fields = _decode_whole(data[0], data[size : size + length], level)
-    return kind, fields, data[size + length :]
+    length += size
+    return (data[0], data[size:length], data[length:]) if len(data) >= length else None
+
+
+def decode(data, level=4):
+    """(kind, fields, rest of data) of the first packet; None while it is not whole. Raises
+    Malformed. level: of the connection; 5 before CONNECT, which is then taken at any level.
+    """
+    found = take_frame(data, level)
+    return found and (*_decode_whole(found[0], found[1], level), found[2])
 
 
 def _decode_whole(first, body, level):
     if not 1 <= first // 16 <= (15 if level == 5 else 14):
         raise Malformed("reserved type %d" % (first // 16))
-    kind, flags, cursor = KINDS[first // 16], first % 16, _Cursor(body, level)
+    kind, flags, cursor = KINDS[first // 16], first % 16, Cursor(body, level)
     if kind == "PUBLISH":
         return kind, _decode_publish(flags, cursor)
     if flags != _FLAGS.get(kind, 0):

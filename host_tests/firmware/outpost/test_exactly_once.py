@@ -12,6 +12,7 @@ from outpost import status
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
+from virtual.packets import encode
 
 
 def acknowledgement(first, packet_id):
@@ -19,8 +20,7 @@ def acknowledgement(first, packet_id):
 
 
 def publish_2(packet_id, payload, dup=False):
-    body = b"\x00\x03a/b" + bytes([packet_id >> 8, packet_id & 255]) + payload
-    return bytes([0x3C if dup else 0x34, len(body)]) + body
+    return encode("PUBLISH", topic=b"a/b", payload=payload, qos=2, packet_id=packet_id, dup=dup)
 
 
 def bench():

@@ -10,6 +10,7 @@ from outpost import status
 from outpost.exactly_once import ExactlyOnceSession
 from outpost.packets import packet_id_of
 from outpost.state_note import NotedOutbox
+from virtual.packets import encode
 
 PRESENT, ABSENT = b"\x20\x02\x01\x00", b"\x20\x02\x00\x00"
 PUBREC, PUBREL, PUBCOMP = 0x50, 0x62, 0x70
@@ -21,8 +22,7 @@ def acknowledgement(first, packet_id):
 
 
 def publish_2(packet_id, payload, dup=False):
-    body = b"\x00\x03a/b" + bytes([packet_id >> 8, packet_id & 255]) + payload
-    return bytes([0x3C if dup else 0x34, len(body)]) + body
+    return encode("PUBLISH", topic=b"a/b", payload=payload, qos=2, packet_id=packet_id, dup=dup)
 
 
 def bench(**options):

@@ -6,7 +6,8 @@ from bench_level5 import Bench5, connected
 from outpost.level5 import over
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
-from packets5 import connack, connect_parts, frame
+from packets5 import connack, frame
+from virtual.packets import decode
 
 ALIASES = {"alias_maximum": 3}
 
@@ -31,9 +32,9 @@ class TestInbound(unittest.TestCase):
 
     def test_offered_and_bounded_in_connect(self):
         packet = Bench5(options=ALIASES).session.connect_packet
-        properties = connect_parts(packet)["properties"]
-        self.assertIn(b"\x22\x00\x03", properties)
-        self.assertIn(b"\x27\x00\x00\x01\x02", properties, "none is longer than the buffer")
+        properties = decode(bytes(packet), 5)[1]["properties"]
+        self.assertIn((0x22, 3), properties)
+        self.assertIn((0x27, 258), properties, "none is longer than the buffer")
 
     def test_first_with_its_topic_then_without(self):
         """[MQTT-3.3.2-10]"""

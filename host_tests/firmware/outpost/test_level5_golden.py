@@ -35,7 +35,7 @@ TAKEN, CLOSED = "taken", "closed"
 
 def properties_of(kind):
     """Numbers that a server may send in it."""
-    return [one for one in sorted(PROPERTIES) if SERVERS[kind][3] in PROPERTIES[one][2]]
+    return [one for one in sorted(PROPERTIES) if SERVERS[kind][3] in PROPERTIES[one][1]]
 
 
 def body_of(kind, properties):
@@ -218,11 +218,11 @@ PUBLISHES = (0x01, 0x02, 0x03, 0x08, 0x09, 0x26)
 
 
 def given(numbers):
-    return tuple([(one, VALUES[PROPERTIES[one][1]]) for one in numbers])
+    return tuple([(one, VALUES[PROPERTIES[one][0]]) for one in numbers])
 
 
 def written(numbers):
-    return b"".join([bytes((one,)) + BYTES[PROPERTIES[one][1]] for one in numbers])
+    return b"".join([bytes((one,)) + BYTES[PROPERTIES[one][0]] for one in numbers])
 
 
 class TestSent(unittest.TestCase):

@@ -6,6 +6,7 @@ from bench_client import WORD, confirmation, queued, split
 from bench_level5 import Bench5, connected, sent
 from outpost import status
 from packets5 import ack, connack, frame
+from virtual.packets import encode_properties
 
 
 def asked(bench):
@@ -132,9 +133,8 @@ class TestMessages(unittest.TestCase):
     def test_too_long_is_skipped_wherever_the_buffer_ends(self):
         for count in range(240, 262):
             value = b"v" * count
-            pair = b"\x26\x00\x01n" + bytes((count >> 8, count & 255)) + value
-            length = bytes((len(pair) & 127 | 128, len(pair) >> 7))
-            bench, found = self.came(b"\x00\x01a\x00\x07" + length + pair + b"x" * 200, 0x32)
+            properties = encode_properties([(0x26, (b"n", value))])
+            bench, found = self.came(b"\x00\x01a\x00\x07" + properties + b"x" * 200, 0x32)
             self.assertEqual((found, bench.session.skipped), ([], 1))
             self.assertEqual(bench.stream.take(), b"\x40\x02\x00\x07")
 

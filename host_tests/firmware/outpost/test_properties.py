@@ -12,7 +12,7 @@ WHERE = {"CONNACK": 16, "PUBLISH": 4, "ACK": 32, "DISCONNECT": 64}
 
 
 def allowed(number, kind):
-    return ("ACK" if kind == "PUBACK" else kind) in PROPERTIES[number][2]
+    return ("ACK" if kind == "PUBACK" else kind) in PROPERTIES[number][1]
 
 
 def told(kind, packet, chunk=None):
@@ -59,7 +59,7 @@ class TestEach(unittest.TestCase):
     def test_cut_off_at_each_byte(self):
         for name, where in WHERE.items():
             for number in PROPERTIES:
-                if name not in PROPERTIES[number][2]:
+                if name not in PROPERTIES[number][1]:
                     continue
                 one = sample(number)
                 whole = length_of(len(one)) + one

@@ -2,12 +2,11 @@ import unittest
 
 from bench_client import Bench, puback
 from outpost import status
+from virtual.packets import frame, text
 
 
 def message(payload, first=0x32, topic=b"a/b"):
-    body = bytes([0, len(topic)]) + topic + (b"\x00\x0a" if first & 6 else b"") + payload
-    length = len(body)
-    return bytes([first, length & 127 | 128, length >> 7 & 127 | 128, length >> 14]) + body
+    return frame(first, text(topic) + (b"\x00\x0a" if first & 6 else b"") + payload)
 
 
 def streamed(chunk, payload, first=0x32, topic=b"a/b"):

@@ -4,6 +4,7 @@ from bench_client import CONNACK, Bench, puback, split
 from bench_level5 import Bench5
 from outpost import status
 from packets5 import connack
+from virtual.packets import frame, text, u16
 
 MESSAGE = b"\x32\x08\x00\x03a/b\x00\x0ax"
 
@@ -218,13 +219,7 @@ def raising(bench):
 
 def inbound(packet_id, first=0x32, topic=b"a/b", payload=b"x"):
     """A PUBLISH of QoS 1 or 2."""
-    body = len(topic).to_bytes(2, "big") + topic + packet_id.to_bytes(2, "big") + payload
-    return packet(first, body)
-
-
-def packet(first, body):
-    length = len(body)
-    return bytes((first, length & 127 | 128, length >> 7)) + body
+    return frame(first, text(topic) + u16(packet_id) + payload)
 
 
 class TestCannotBeTaken(unittest.TestCase):

@@ -7,6 +7,7 @@ from outpost import status
 from outpost.ram_outbox import RamOutbox
 from outpost.subscribing import SubscribingSession, encode_filters
 from test_session import CONNACK, PINGREQ, connected, make, opened, publish, say, written
+from virtual.packets import frame, text, u16
 
 SUBSCRIBE_X = b"\x82\x06\x80\x00\x00\x01x\x01"
 KEPT = b"\x20\x02\x01\x00"  # CONNACK: the server has the session
@@ -18,8 +19,7 @@ def subscriber(**options):
 
 
 def inbound(packet_id, first=0x32, topic=b"a", payload=b""):
-    body = bytes([0, len(topic)]) + topic + (bytes([0, packet_id]) if first & 6 else b"") + payload
-    return bytes([first, len(body)]) + body
+    return frame(first, text(topic) + (u16(packet_id) if first & 6 else b"") + payload)
 
 
 def take(one, data):

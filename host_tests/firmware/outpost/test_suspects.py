@@ -15,6 +15,7 @@ from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
 from outpost.state_note import NotedOutbox
 from outpost.subscribing import SubscribingSession
+from virtual.packets import take_frame
 
 CONNACK = b"\x20\x02\x01\x00"
 TICK_MS = 5
@@ -51,15 +52,12 @@ class World:
 
     def write(self, buf, offset, length):
         self.outgoing += bytes(buf[offset : offset + length])
-        while len(self.outgoing) > 1:
-            size, at = self.outgoing[1], 2
-            if size > 127:
-                size, at = size & 127 | self.outgoing[2] << 7, 3
-            if len(self.outgoing) < at + size:
-                break
-            self._serve(self.outgoing[: at + size])
-            self.outgoing = self.outgoing[at + size :]
-        return length
+        while True:
+            found = take_frame(self.outgoing)
+            if found is None:
+                return length
+            self._serve(self.outgoing[: len(self.outgoing) - len(found[2])])
+            self.outgoing = found[2]
 
     def readinto(self, buf):
         if self.life_ms and self.now_ms - self.since_ms >= self.life_ms:

@@ -18,6 +18,7 @@ from station.commands import Commands
 from station.settings import check
 from station.station import Station
 from station.telemetry import Pack
+from virtual.packets import encode
 
 BASE = b"outpost/board-1"
 TURNS = 400
@@ -111,13 +112,10 @@ class HeapRig(unittest.TestCase):
     def send(self, number, command):
         payload = json.dumps(dict(command, id="c-%d" % number)).encode()
         topic = BASE + b"/command"
-        body = b"\0" + bytes((len(topic),)) + topic + bytes((1, number)) + payload
-        length = (
-            bytes((len(body) & 127 | 128, len(body) >> 7))
-            if len(body) > 127
-            else bytes((len(body),))
+        packet_id = 256 + number
+        self.bench.stream.say(
+            encode("PUBLISH", topic=topic, payload=payload, qos=1, packet_id=packet_id)
         )
-        self.bench.stream.say(b"\x32" + length + body)
 
 
 class TestHeapOfCommands(HeapRig):

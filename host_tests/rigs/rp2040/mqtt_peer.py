@@ -12,6 +12,8 @@ import json
 import random
 from dataclasses import dataclass, field
 
+from virtual import packets
+
 CONNECT, PUBLISH, SUBSCRIBE, PINGREQ, DISCONNECT = 1, 3, 8, 12, 14
 CONNACK, PUBACK, SUBACK, PINGRESP = b"\x20\2\0\0", 0x40, 0x90, b"\xd0\0"
 
@@ -41,13 +43,13 @@ class Collector:
     moods: Moods = field(default_factory=Moods)
     messages: dict[str, list[bytes]] = field(default_factory=dict)
     repeated: int = 0
-    _buffer: bytearray = field(default_factory=bytearray)
+    _buffer: bytes = b""
     _topic: bytes = b""  # where the board wants its confirmations
     _latest: str = ""
 
     def open(self) -> None:
         """A new connection."""
-        self._buffer.clear()
+        self._buffer = b""
         self._topic = b""
 
     def receive(self, data: bytes) -> bytes:
@@ -59,18 +61,10 @@ class Collector:
         return answer
 
     def _take(self) -> tuple[int, bytes] | None:
-        length, shift, at = 0, 0, 1
-        while True:
-            if at >= len(self._buffer):
-                return None
-            length |= (self._buffer[at] & 127) << shift
-            shift, at = shift + 7, at + 1
-            if not self._buffer[at - 1] & 128:
-                break
-        if len(self._buffer) < at + length:
+        found = packets.take_frame(self._buffer)
+        if found is None:
             return None
-        first, body = self._buffer[0], bytes(self._buffer[at : at + length])
-        del self._buffer[: at + length]
+        first, body, self._buffer = found
         return first, body
 
     def _handle(self, first: int, body: bytes) -> bytes:
@@ -81,7 +75,7 @@ class Collector:
             return PINGRESP
         if kind == SUBSCRIBE:
             self._topic = body[4 : 4 + int.from_bytes(body[2:4], "big")]
-            granted = bytes((SUBACK, 3)) + body[:2] + b"\1"
+            granted = packets.frame(SUBACK, body[:2] + b"\1")
             return granted + (self._confirmation() if self._latest else b"")
         if kind == PUBLISH:
             return self._publish(first, body)
@@ -124,5 +118,4 @@ class Collector:
 
     def _confirmation(self) -> bytes:
         text = f"{self._latest} {len(self.messages[self._latest]) - 1}".encode()
-        body = len(self._topic).to_bytes(2, "big") + self._topic + text
-        return bytes((PUBLISH << 4, len(body))) + body
+        return packets.encode("PUBLISH", topic=self._topic, payload=text)

@@ -17,6 +17,7 @@ from outpost_tools.machine.interpreters import find_nats
 from outpost_tools.messages import board_words, message, name_rules
 from outpost_tools.mqtt.arguments import check_topic
 from paths import REPOSITORY
+from virtual import packets
 
 KIND = kinds.load(REPOSITORY, "RPI_PICO_W")
 GIVEN = {"device_id": "kitchen", "broker_host": "broker", "mode": "broker", "wifi_ssid": "Home"}
@@ -172,10 +173,7 @@ def test_nats_refuses_an_id_with_a_full_stop_as_the_fault_says(tmp_path):
 
 
 def _connack(port, client_id):
-    name, user = client_id.encode(), b"outpost"
-    body = b"\0\4MQTT\4\x82\0\x3c" + b"".join(
-        len(one).to_bytes(2, "big") + one for one in (name, user)
-    )
+    connect = packets.encode("CONNECT", client_id=client_id.encode(), user=b"outpost", clean=True)
     with socket.create_connection(("127.0.0.1", port), 10) as link:
-        link.sendall(b"\x10" + bytes([len(body)]) + body)
+        link.sendall(connect)
         return link.recv(4)[3]

@@ -7,7 +7,7 @@ from outpost_tools.mqtt.packets import MalformedError
 from outpost_tools.mqtt.properties import cut, listed
 from packets5 import PROPERTIES, length_of, sample
 
-OF_PUBLISH = [number for number in sorted(PROPERTIES) if "PUBLISH" in PROPERTIES[number][2]]
+OF_PUBLISH = [number for number in sorted(PROPERTIES) if "PUBLISH" in PROPERTIES[number][1]]
 VALUES = {
     "byte": 1, "u16": 5, "u32": 256, "variable": 300, "text": b"x+y", "binary": b"\x00\xff",
     "pair": (b"n", b"v#"),
@@ -17,7 +17,7 @@ VALUES = {
 def test_every_property_of_a_publish_has_its_value_and_the_payload_stays():
     all_of_them = b"".join(map(sample, OF_PUBLISH))
     assert cut(length_of(len(all_of_them)) + all_of_them + b"rest") == (all_of_them, b"rest")
-    expected = [(number, VALUES[PROPERTIES[number][1]]) for number in OF_PUBLISH]
+    expected = [(number, VALUES[PROPERTIES[number][0]]) for number in OF_PUBLISH]
     assert listed(all_of_them) == expected
     assert cut(b"\0payload") == (b"", b"payload")
 

@@ -11,6 +11,7 @@ import pytest
 from made_broker import HOST, MadeBroker, Peer
 from outpost_tools.mqtt import credentials
 from paths import REPOSITORY
+from virtual import packets
 
 KINDS = {
     "anyone": "", "board": "rogue", "monitor": "monitor-1", "reader": "home-assistant",
@@ -47,11 +48,10 @@ def rogue(broker, kind, **how):
 
 def enters_without_tls(broker, kind):
     who = found(broker, kind)
-    client = b"".join(len(one).to_bytes(2, "big") + one.encode() for one in
-                      (who.client_id, who.user, who.password))  # fmt: skip
-    body = b"\0\4MQTT\4\xc2\0\x3c" + client
+    texts = (one.encode() for one in (who.client_id, who.user, who.password))
+    fields = dict(zip(("client_id", "user", "password"), texts, strict=True), clean=True)
     with socket.create_connection((HOST, broker.port), 10) as link:
-        link.sendall(b"\x10" + bytes([len(body)]) + body)
+        link.sendall(packets.encode("CONNECT", **fields))
         try:
             return link.recv(4)[:1] == b"\x20"
         except ConnectionResetError:

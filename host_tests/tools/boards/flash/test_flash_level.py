@@ -3,68 +3,40 @@
 to a server that takes no other."""
 
 import json
-import socket
-import threading
 
 import pytest
 
 from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from scripted_server import ScriptedServer, encode
 
 pytestmark = pytest.mark.timeout(600)
 
 
-class Server:
-    """Takes boards of one level, and acknowledges what they publish with QoS 1."""
+def one_version(level, levels):
+    """A server that takes boards of one level, and acknowledges what they publish with QoS 1."""
 
-    def __init__(self, level):
-        self.level, self.levels = level, []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def close(self):
-        self._listener.close()
-
-    def _serve(self):
+    def script(connection):
+        levels.append(connection.receive(level=5)[1]["level"])
+        if levels[-1] != level:
+            connection.send(encode("CONNACK", code=1))
+            return
+        connection.send(encode("CONNACK", level))
         while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            with client, client.makefile("rb") as packets:
-                self._talk(client, packets)
+            kind, fields = connection.receive(level=level)
+            if kind == "PUBLISH":
+                connection.send(encode("PUBACK", level, packet_id=fields["packet_id"]))
 
-    def _talk(self, client, packets):
-        while first := packets.read(1):
-            body = packets.read(length_of(packets))
-            if first[0] >> 4 == 1:
-                self.levels.append(body[2 + body[1]])
-                if self.levels[-1] != self.level:
-                    return client.sendall(b"\x20\x02\x00\x01")
-                client.sendall(b"\x20\x03\x00\x00\x00" if self.level == 5 else b"\x20\x02\x00\x00")
-            elif first[0] >> 4 == 3:
-                at = 2 + (body[0] << 8 | body[1])
-                client.sendall(b"\x40\x02" + body[at : at + 2])
-
-
-def length_of(packets):
-    length = shift = 0
-    while True:
-        byte = packets.read(1)[0]
-        length |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return length
+    return script
 
 
 @pytest.mark.parametrize("level", [3, 4, 5])
 def test_a_server_that_takes_one_version_lets_the_board_in(level, tmp_path, tree):  # noqa: F811
-    server = Server(level)
-    more = {"broker_port": server.port, "level": level, "mode": "broker", "outbox_blocks": 8}
-    with Rig(tmp_path / "rig", tree) as rig:
+    levels = []
+    with ScriptedServer(one_version(level, levels)) as server, Rig(tmp_path / "rig", tree) as rig:
+        more = {"broker_port": server.port, "level": level, "mode": "broker", "outbox_blocks": 8}
         path = rig.folder / "kitchen.toml"
         values = {**SETTINGS, **more}
         path.write_text("".join(f"{key} = {json.dumps(values[key])}\n" for key in values))
         assert rig.outpost("flash", "--settings", path, "--link-timeout", 20) == 0, rig.out
-    server.close()
-    assert set(server.levels) == {level}
+        assert not server.faults
+    assert set(levels) == {level}

@@ -37,6 +37,7 @@ from outpost_tools.machine.interpreters import find_mosquitto
 from outpost_tools.servers.collect.disk_log import DiskLog as Log
 from outpost_tools.servers.collect.state import Saved
 from real_broker import password_line
+from virtual.packets import encode
 
 _ = mosquitto  # a fixture
 SOON_S = 30  # two or three on an idle machine, and without a bound it would be for ever
@@ -387,8 +388,7 @@ def test_what_does_not_verify_is_no_connection(tmp_path, secured, certificates, 
 def session_is_present(port, client_id):
     """Does the broker know this client? (Asking makes a session.)"""
     with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as link:
-        body = b"\0\4MQTT\4\0\0\0" + len(client_id).to_bytes(2, "big") + client_id
-        link.sendall(bytes((0x10, len(body))) + body)
+        link.sendall(encode("CONNECT", client_id=client_id))
         return link.recv(4)[2] == 1
 
 
