@@ -28,7 +28,6 @@ CHANCE = {
     "MOST_TIMES": "of pauses, of a device",
     "MQTT_5": "the protocol's own number",
     "NAMES_REMEMBERED": "of readings, of topics",
-    "NAMES_SHOWN": "on the live page, in the report",
     "POLL_S": "of four things",
     "SILENCE_S": "of a sensor, of a broker",
     "STEP_S": "of four things",
