@@ -351,7 +351,10 @@ def decode(data, level=4):
     Malformed. level: of the connection; 5 before CONNECT, which is then taken at any level.
     """
     found = take_frame(data, level)
-    return found and (*_decode_whole(found[0], found[1], level), found[2])
+    if found is None:
+        return None
+    kind, fields = _decode_whole(found[0], found[1], level)
+    return kind, fields, found[2]
 
 
 def _decode_whole(first, body, level):
