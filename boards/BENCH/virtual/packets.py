@@ -353,8 +353,8 @@ def decode(data, level=4):
     found = take_frame(data, level)
     if found is None:
         return None
-    first, body, rest = found
-    return _decode_whole(first, body, level) + (rest,)
+    kind, fields = _decode_whole(found[0], found[1], level)
+    return kind, fields, found[2]
 
 
 def _decode_whole(first, body, level):
