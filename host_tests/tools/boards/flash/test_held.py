@@ -8,12 +8,12 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import time
 
 import pytest
 
 import make_certificates
+import outpost_command
 from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.boards.outbox.image import read_image
 from outpost_tools.loopback.broker import Broker
@@ -194,7 +194,7 @@ def test_only_the_broker_changes_and_they_move(rig, tmp_path):
 def test_at_a_terminal_it_is_asked(rig, port):
     renamed = settings_file(rig, device_id=NEW, broker_port=port)
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "outpost_tools.cli", "provision"]
+    command = outpost_command.line("provision")
     command += ["--board", RIGS / "rig_board", "--port", rig.port, renamed]
     with subprocess.Popen(
         [*map(str, command)], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import make_certificates
+import outpost_command
 from flash_rig import Rig, tree  # noqa: F401 - a fixture
 from outpost_tools import cli
 from outpost_tools.boards.files import plan
@@ -647,7 +648,7 @@ class Typist:
         self.shown = ""
         self.pid, self._terminal = pty.fork()
         if not self.pid:
-            os.execv(sys.executable, [sys.executable, "-m", "outpost_tools.cli", *words])
+            os.execv(sys.executable, outpost_command.line(*words))
 
     def answer(self, question: str, text: str):
         """question: its beginning, on the last line."""

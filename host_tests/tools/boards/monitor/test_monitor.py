@@ -7,7 +7,6 @@ import ast
 import json
 import os
 import re
-import sys
 import threading
 import time
 import tty
@@ -17,6 +16,7 @@ import pytest
 import serial
 from serial.tools import list_ports
 
+import outpost_command
 from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
 from outpost_tools import cli
 from outpost_tools.boards.monitor import watching
@@ -59,7 +59,7 @@ def shown_until(tmp_path, texts, *words, meanwhile=None):
     """What `outpost monitor` prints, on stdout and stderr, until it has all of these; then it is
     ended."""
     output = tmp_path / "monitor.txt"
-    command = [sys.executable, "-m", "outpost_tools.cli", "monitor", *map(str, words)]
+    command = outpost_command.line("monitor", *words)
     process = children.start(command, log=output, env=children.tools_environment())
     try:
         if meanwhile:

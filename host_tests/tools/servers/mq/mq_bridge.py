@@ -3,12 +3,12 @@ out as MQTT again.
 """
 
 import json
-import sys
 import time
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+import outpost_command
 from outpost_tools.machine import children
 from outpost_tools.servers.mq import mapping, psc, storage
 from outpost_tools.servers.mq.header import parse
@@ -37,7 +37,7 @@ class BridgeProcess:
         self.output = folder / "bridge.log"
         self.lines = folder / "publish.jsonl"
         self._environment = environment or {}
-        self._command = [sys.executable, "-m", "outpost_tools.cli", "mq", "bridge", *options]
+        self._command = outpost_command.line("mq", "bridge", *options)
         self._process = None
 
     def __enter__(self):
