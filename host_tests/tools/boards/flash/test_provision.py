@@ -20,7 +20,6 @@ import pytest
 
 import make_certificates
 import outpost_command
-from flash_rig import Rig, tree  # noqa: F401 - a fixture
 from outpost_tools import cli
 from outpost_tools.boards.files import plan
 from outpost_tools.boards.settings import sensor_words, settings_file
@@ -325,12 +324,6 @@ def test_what_is_shown_holds_no_secret(folder, capsys):
 # --- On the board ---
 
 PLAIN = {"device_id": "rig-1", "broker_host": "127.0.0.1", "user": "rig-1", "password": SECRET}
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def sha(data):

@@ -17,7 +17,7 @@ import serial
 from serial.tools import list_ports
 
 import outpost_command
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS
 from outpost_tools import cli
 from outpost_tools.boards.monitor import watching
 from outpost_tools.loopback.broker import Broker
@@ -27,12 +27,6 @@ from pty_board import PtyBoard
 from real_broker import need_mosquitto, wait_for
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def flash(rig, **more):
