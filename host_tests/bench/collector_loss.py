@@ -27,6 +27,7 @@ import paths
 
 sys.path.extend(paths.ALL)
 
+import outpost_command
 from outpost_tools.log import segments
 from outpost_tools.loopback.broker import ANY_USER, Broker
 from outpost_tools.machine import children
@@ -47,14 +48,7 @@ class Side:
         self.mode, self.log = mode, folder / "log"
         self.broker = broker = Broker("mosquitto", folder / "broker")
         self._output = folder / "collector.txt"
-        self._command = [
-            sys.executable,
-            "-m",
-            "outpost_tools.cli",
-            "collect",
-            "--broker",
-            f"127.0.0.1:{broker.port}",
-        ]
+        self._command = outpost_command.line("collect", "--broker", f"127.0.0.1:{broker.port}")
         self._command += ["--log", str(self.log), "--id", "c1", "--user", ANY_USER]
         self._process = None
         settings = {"user": ANY_USER, "mode": mode}

@@ -198,17 +198,8 @@ def _collector(
     program = ["-c", _SILENT] if args.no_confirmation else ["-m", "outpost_tools.cli"]
     if not log.is_local:
         program = ["-c", _LATE.format(late_s=args.put_ms / 1000)]
-    command = [
-        sys.executable,
-        *program,
-        "collect",
-        "--broker",
-        f"127.0.0.1:{port}",
-        "--log",
-        str(log),
-        "--id",
-        name,
-    ]
+    where = ["--broker", f"127.0.0.1:{port}", "--log", str(log), "--id", name]
+    command = [sys.executable, *program, "collect", *where]
     if args.share > 1:
         command += ["--share", "bench"]
     return children.start(command, log=folder / "collector.txt", env=children.tools_environment())

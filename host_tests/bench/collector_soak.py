@@ -28,6 +28,7 @@ import paths
 sys.path.extend(paths.ALL)
 
 import collector_load as load
+import outpost_command
 from outpost_tools.log import segments
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import children
@@ -56,7 +57,7 @@ def main() -> int:
 
 
 def run(folder: Path, port: int, args: argparse.Namespace) -> dict:
-    command = [sys.executable, "-m", "outpost_tools.cli", "collect", "--id", "c1", "--broker"]
+    command = outpost_command.line("collect", "--id", "c1", "--broker")
     command += [f"127.0.0.1:{port}", "--log", str(folder / "log")]
     output = folder / "collector.txt"
     process = children.start(command, log=output, env=children.tools_environment())

@@ -30,6 +30,7 @@ import paths
 sys.path.extend(paths.ALL)
 
 import collector_load as load
+import outpost_command
 from collector_process import Process
 from live_server import Server
 from outpost_tools.loopback.broker import Broker
@@ -169,7 +170,7 @@ def main() -> int:
         options = ("--metrics-port", str(ports["collect"]))
         collector = stack.enter_context(Process(folder, broker.port, options=options))
         words = ["--broker", f"127.0.0.1:{broker.port}", "--metrics-port", ports["republish"]]
-        command = [sys.executable, "-m", "outpost_tools.cli", "republish", *map(str, words)]
+        command = outpost_command.line("republish", *words)
         other = children.start(
             command, log=folder / "republish.txt", env=children.tools_environment()
         )

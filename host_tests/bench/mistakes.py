@@ -35,6 +35,7 @@ sys.path.extend(paths.ALL)
 import paho.mqtt.client as mqtt
 
 import fetch_peers
+import outpost_command
 from made_broker import MadeBroker
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import children, interpreters
@@ -256,7 +257,7 @@ def statements(client: str) -> int:
 def command(client: str, program: Path) -> tuple[list[str], dict[str, str]]:
     """mqtt_as: its folder is in the environment."""
     if client == "Outpost":
-        return [sys.executable, "-m", "outpost_tools.cli", "try", str(program)], {}
+        return outpost_command.line("try", program), {}
     if client == "mqtt_as":
         (program.parent / "network.py").write_text(_WIFI)
         (program.parent / "machine.py").write_text('unique_id = lambda: b"kitchen"\n')

@@ -21,6 +21,7 @@ sys.path[:0] = [str(REPOSITORY / "host_tests" / "bench"), str(REPOSITORY / "tool
 
 import psutil  # noqa: E402
 
+import outpost_command  # noqa: E402
 from pipeline_load import write_log  # noqa: E402
 
 _WAYS = {
@@ -35,7 +36,7 @@ _WAYS = {
 def measured(log: Path, tables: Path, way: str) -> tuple[float, float, float]:
     """Returns (seconds, CPU seconds of Java, of Python)."""
     environment, options = _WAYS[way]
-    line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", *options]
+    line = outpost_command.line("pipeline", "run", *options)
     line += ["--log", str(log), "--tables", str(tables)]
     begin, spent = time.perf_counter(), {}
     process = psutil.Popen(

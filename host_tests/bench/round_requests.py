@@ -37,6 +37,7 @@ sys.path.extend(paths.ALL)
 import faulty_store
 import marked_table
 import object_store
+import outpost_command
 import pipeline_rounds
 from outpost_tools.log import segments
 from outpost_tools.machine import children
@@ -81,7 +82,7 @@ class Rounds:
         return list(self._proxy.seen)
 
     def _line(self) -> list[str]:
-        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--engine", "local"]
+        line = outpost_command.line("pipeline", "run", "--engine", "local")
         return [*line, "--log", f"{self._url}/log", "--tables", f"{self._url}/tables"]
 
     @contextlib.contextmanager

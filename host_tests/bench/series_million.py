@@ -35,6 +35,7 @@ sys.path.extend(paths.ALL)
 import pyarrow.compute as pc
 
 import collector_rate
+import outpost_command
 import pipeline_rates
 import process_tree
 import series_writer
@@ -146,7 +147,7 @@ def decoded(log: Path, readings: int) -> dict[int, tuple[float, float]]:
 def through_pipeline(folder: Path, engine: str) -> tuple[float, float]:
     """Returns (seconds, CPU seconds of all its processes) of `outpost pipeline run` on folder/log
     into folder/tables."""
-    command = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--engine", engine]
+    command = outpost_command.line("pipeline", "run", "--engine", engine)
     command += ["--master", "local[2]"] if engine == "spark" else []
     command += ["--log", str(folder / "log"), "--tables", str(folder / "tables")]
     said = folder / "pipeline.txt"

@@ -58,7 +58,3 @@ def ratio(rates: list[float], limits: list[float]) -> float:
     """Returns a block's ratio: the median over its rounds, each divided by the limit of the same
     round."""
     return statistics.median(rate / limit for rate, limit in zip(rates, limits, strict=True))
-
-
-def is_within(value: float, one: dict[str, float]) -> bool:
-    return one["low"] <= value <= one["high"]

@@ -3,16 +3,13 @@
 
 import itertools
 import math
-import os
 
 import pytest
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     import fleet_year
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 SIZES = list(itertools.product((100, 200, 400), (500, 1500, 4500)))
 

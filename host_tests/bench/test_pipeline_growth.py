@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from optional_packages import needed
 from paths import BENCH
 
-try:
+with needed("the pipeline's packages"):
     import psutil
     import pyarrow as pa
     import pyarrow.parquet
@@ -25,10 +26,6 @@ try:
     import pipeline_growth
     import process_tree
     from outpost_tools.readings.pipeline import decode, packed
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 NO_LIMITS = {"limit_s": 120, "memory_limit": 1 << 40}
 

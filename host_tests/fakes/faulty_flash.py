@@ -9,6 +9,17 @@ ERASE = 6
 LENGTH = 400  # of a payload
 
 
+class Dying(NorFlash):
+    """A chip of which the blocks in `dead` take no erase."""
+
+    dead = ()
+
+    def ioctl(self, op, arg):
+        if op == ERASE and arg in self.dead:
+            raise OSError(5)
+        return NorFlash.ioctl(self, op, arg)
+
+
 class FaultyFlash(NorFlash):
     """Raises at the next `reads_fail` reads, `programs_fail` programs and `erases_fail` erases.
     Silently drops the next `programs_lost` programs of block `lost` (-1: of any). After

@@ -202,18 +202,6 @@ class ClosesAfterConnack(Server):
             stream.end()
 
 
-class ClosesAfter(Server):
-    """Works until `ms` after CONNACK, then closes."""
-
-    def __init__(self, ms):
-        Server.__init__(self)
-        self.ms = ms
-
-    def on_time(self, stream):
-        if stream.is_connected and stream.world.now_ms - stream.opened_ms >= self.ms:
-            stream.end()
-
-
 class Answers(Server):
     """Answers only packets of these kinds."""
 

@@ -55,7 +55,7 @@ ROOT = paths.REPOSITORY
 OUT = ROOT / "build" / "fuzz"
 _HANG_S = 20  # of CPU, because by the wall clock a busy machine would look like a hang
 _MOST_FAILURES = 30
-_ONLY_FLASH, _ONLY_KEPT = {"cut"}, {"fail", "reboot"}
+_ONLY_FLASH = {"cut"}
 
 
 @dataclass(slots=True)

@@ -121,10 +121,6 @@ def flood_s(client: Client) -> float:
     return 30 + 60 + 300 + 64 * 0.06 if client.qos else NEVER
 
 
-def all_of_it(client: Client) -> float:
-    return 1.0
-
-
 def of_acknowledged(client: Client) -> float:
     """QoS 0 is sent or not: nothing is kept for the next connection."""
     return 0.99 if client.qos else 0.0

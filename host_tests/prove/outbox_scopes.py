@@ -21,7 +21,6 @@ STABLE, STABLE_ERASE = _stable(PROGRAM_WAYS), _stable(ERASE_WAYS)
 # Assumption about the chip: if cells of a torn program may read as programmed, it does not read as
 # erased at mount and again before the first append(). So no face of it is wholly erased.
 UNSTABLE = ("unstable, half", "unstable, later", "unstable, some")
-UNSTABLE_ERASE = tuple(way for way in ERASE_WAYS if way.startswith("unstable"))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 import paho.mqtt.client as mqtt
 import pytest
 
+import outpost_command
 from outpost_tools.log import segments
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import children
@@ -74,21 +75,8 @@ class Process:
         self.directory = self.log / name
         self.gate = tmp_path / "gate"
         self.output = tmp_path / f"{name}.txt"
-        start = (
-            [sys.executable, "-m", "outpost_tools.cli"]
-            if program is None
-            else [sys.executable, "-c", program]
-        )
-        self.command = [
-            *start,
-            "collect",
-            *where,
-            "--log",
-            str(self.log),
-            "--id",
-            name,
-            *options,
-        ]
+        start = outpost_command.line() if program is None else [sys.executable, "-c", program]
+        self.command = [*start, "collect", *where, "--log", str(self.log), "--id", name, *options]
         self._process = None
 
     def __enter__(self):

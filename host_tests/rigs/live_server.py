@@ -7,12 +7,12 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import sys
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
 
+import outpost_command
 from outpost_tools.log.segments import SegmentWriter, encode_frame
 from outpost_tools.machine import children
 
@@ -64,10 +64,9 @@ class Server:
         self._environment = children.tools_environment()
         if tree is not None:
             self._environment["PYTHONPATH"] = str(tree.resolve() / "tools")
-        self._command = [
-            *(sys.executable, "-m", "outpost_tools.cli", "live", "--log", str(log)),
-            *("--listen", f"127.0.0.1:{self.port}", *options),
-        ]
+        self._command = outpost_command.line(
+            "live", "--log", log, "--listen", f"127.0.0.1:{self.port}", *options
+        )
 
     def __enter__(self):
         self.process = children.start(self._command, log=self.output, env=self._environment)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
+import outpost_command
 from outpost_tools.machine import children
 from outpost_tools.readings.pipeline import delta, plan, tables
 from outpost_tools.store.base import Store
@@ -43,7 +43,7 @@ class Driver:
         self, log: Store, place: Store, said: Path, lives_s: float = 0.0,
         options: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", "--log", str(log)]
+        line = outpost_command.line("pipeline", "run", "--log", log)
         line += ["--tables", str(place), "--continuous", "--interval", "0.2", "--engine", "local"]
         self._said = said
         with said.open("ab") as out:

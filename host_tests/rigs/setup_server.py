@@ -7,10 +7,10 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 
+import outpost_command
 from outpost_tools.machine import children
 
 WAIT_S = 120
@@ -22,7 +22,7 @@ class SetupServer:
 
     def __init__(self, folder, *words, command=None, environment=None):
         self._folder = folder
-        ours = [sys.executable, "-m", "outpost_tools.cli", "setup", "--no-open"]
+        ours = outpost_command.line("setup", "--no-open")
         self._command = command or [*ours, *map(str, words)]
         self._environment = environment or children.tools_environment()
         self._lines = []

@@ -23,6 +23,7 @@ import paths
 
 sys.path.extend(paths.ALL)
 
+import outpost_command
 from object_store import ObjectServer
 from spark_cluster import Cluster
 
@@ -41,7 +42,7 @@ def main() -> int:
         os.environ.update(server.environment)  # the workers inherit it, as on machines of a cloud
         cluster = stack.enter_context(Cluster(folder / "cluster", workers=2))
         places = ["--store", server.bucket(), "--master", cluster.master]
-        command = [sys.executable, "-m", "outpost_tools.cli", "demo", "--out", str(args.out)]
+        command = outpost_command.line("demo", "--out", args.out)
         process = subprocess.Popen(
             [*command, "--seconds", args.seconds, *places], stderr=subprocess.PIPE, text=True
         )

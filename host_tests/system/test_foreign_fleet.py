@@ -13,20 +13,21 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import outpost_command
 from collector_boards import Boards
 from collector_process import Process, wait_until
+from optional_packages import needed
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import children
 from real_broker import need_mosquitto
 
-try:
+with needed("the pipeline's packages"):
     import foreign_devices
     import foreign_truth
     from foreign_fleet import Senders
@@ -35,10 +36,6 @@ try:
     from outpost_tools.store.at import at
     from pipeline_driver import LIMIT_S, Driver, open_round, rounds
     from plain_windows import assert_windows_are_plain
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 KILLS = int(os.environ.get("OUTPOST_FOREIGN_KILLS", "5"))
 MESSAGES = int(os.environ.get("OUTPOST_FOREIGN_BOARDS", "2000"))
@@ -202,7 +199,7 @@ class Site:
 
 
 def _line(*words: object) -> list[str]:
-    return [sys.executable, "-m", "outpost_tools.cli", "pipeline", *map(str, words)]
+    return outpost_command.line("pipeline", *words)
 
 
 def _outpost(*words: object) -> subprocess.CompletedProcess:

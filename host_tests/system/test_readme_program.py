@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import paho.mqtt.client as mqtt
 import pytest
 
 import chip_image
+import outpost_command
 from outpost_tools.boards.files import needed
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine.interpreters import find_micropython
@@ -28,7 +28,7 @@ from shipped_run import run as run_shipped
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 PROGRAM = README.split("```python\n")[1].split("```")[0]
-OUTPOST = [sys.executable, "-m", "outpost_tools.cli"]
+OUTPOST = outpost_command.line()
 MESSAGE = ("home/kitchen", b"21.5")
 # Once more, from what the first run left
 AND_AGAIN = """

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from optional_packages import needed
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import children
 from page_lines import sections
@@ -23,7 +24,7 @@ from paths import REPOSITORY
 from person import Lines, Person
 from real_broker import need_mosquitto, wait_for
 
-try:
+with needed("the pipeline's packages"):
     import pyarrow.parquet as pq
 
     import foreign_meaning
@@ -31,10 +32,6 @@ try:
     from outpost_tools.log import segments
     from outpost_tools.readings.pipeline import quarantine, tables
     from outpost_tools.readings.sources import file
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 PAGE = Path("tools/outpost_tools/readings/sources/README.md")

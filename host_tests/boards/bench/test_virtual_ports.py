@@ -10,7 +10,6 @@ from virtual import world as worlds  # first: its imports go deep
 from virtual import ports, sockets
 
 IS_MICROPYTHON = sys.implementation.name == "micropython"
-UNIX_S = 1_764_000_000
 FROM_2000 = 946_684_800
 CONNECT = b"\x10\x0e\0\x04MQTT\x04\x02\0\0\0\x02ab"
 SETTINGS = {"device_id": "kitchen", "broker_host": "broker.test", "wifi_ssid": "home"}

@@ -7,7 +7,7 @@ import unittest
 
 import power_loss  # noqa: F401 - on CPython a faster CRC
 from fake_flash import PowerCut, flash_in_ram, image_of
-from faulty_flash import ERASE, FaultyFlash, faulty
+from faulty_flash import Dying, FaultyFlash, faulty
 from filled_outbox import everything, made, newest_of
 from nor_flash import CUT_MODES, NorFlash
 from outpost import status
@@ -40,17 +40,6 @@ def about_to_rescue(**options):
         if outbox.dropped:
             return flash_in_ram(blocks, flash.unit_bytes, image), number
         number += 1
-
-
-class Dying(NorFlash):
-    """A chip of which the blocks in `dead` take no erase."""
-
-    dead = ()
-
-    def ioctl(self, op, arg):
-        if op == ERASE and arg in self.dead:
-            raise OSError(5)
-        return NorFlash.ioctl(self, op, arg)
 
 
 class TestNewestAfterFaults(unittest.TestCase):

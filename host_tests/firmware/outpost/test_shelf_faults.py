@@ -9,24 +9,13 @@ import unittest
 
 import power_loss  # noqa: F401 - on CPython a faster CRC
 from fake_flash import PowerCut, flash_in_ram, image_of
-from faulty_flash import ERASE, FaultyFlash, faulty
+from faulty_flash import ERASE, Dying, FaultyFlash, faulty
 from nor_flash import CUT_MODES, NorFlash
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.policies import DropOldest
 from outpost.state_note import NotedOutbox
 from test_shelf import BLOCKS, STREAM, fill, formatted, loaded, mounted, on_shelf, payload_of
-
-
-class Dying(NorFlash):
-    """A chip of which the blocks in `dead` take no erase."""
-
-    dead = ()
-
-    def ioctl(self, op, arg):
-        if op == ERASE and arg in self.dead:
-            raise OSError(5)
-        return NorFlash.ioctl(self, op, arg)
 
 
 def crc(data, start=0):

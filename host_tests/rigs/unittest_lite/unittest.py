@@ -148,18 +148,6 @@ class TestCase:
     def assertNotEqual(self, first, second, msg=None):
         self._check(first != second, "%r == %r" % (first, second), msg)
 
-    assertListEqual = assertTupleEqual = assertDictEqual = assertSetEqual = assertSequenceEqual = (
-        assertEqual
-    )
-    assertMultiLineEqual = assertEqual
-
-    def assertCountEqual(self, first, second, msg=None):
-        rest = list(second)
-        for item in first:
-            self._check(item in rest, "%r is not in both" % (item,), msg)
-            rest.remove(item)
-        self._check(not rest, "%r is not in both" % (rest,), msg)
-
     def assertIs(self, first, second, msg=None):
         self._check(first is second, "%r is not %r" % (first, second), msg)
 
@@ -181,9 +169,6 @@ class TestCase:
     def assertIsInstance(self, value, kind, msg=None):
         self._check(isinstance(value, kind), "%r is not a %r" % (value, kind), msg)
 
-    def assertNotIsInstance(self, value, kind, msg=None):
-        self._check(not isinstance(value, kind), "%r is a %r" % (value, kind), msg)
-
     def assertGreater(self, first, second, msg=None):
         self._check(first > second, "%r not > %r" % (first, second), msg)
 
@@ -195,27 +180,6 @@ class TestCase:
 
     def assertLessEqual(self, first, second, msg=None):
         self._check(first <= second, "%r not <= %r" % (first, second), msg)
-
-    def _is_close(self, first, second, places, delta):
-        if first == second:
-            return True
-        if delta is not None:
-            return abs(first - second) <= delta
-        return round(abs(first - second), 7 if places is None else places) == 0
-
-    def assertAlmostEqual(self, first, second, places=None, msg=None, delta=None):
-        self._check(
-            self._is_close(first, second, places, delta),
-            "%r is not close to %r" % (first, second),
-            msg,
-        )
-
-    def assertNotAlmostEqual(self, first, second, places=None, msg=None, delta=None):
-        self._check(
-            not self._is_close(first, second, places, delta),
-            "%r is close to %r" % (first, second),
-            msg,
-        )
 
     def assertRaises(self, expected, function=None, *arguments, **keywords):
         context = _RaisesContext(expected)
@@ -255,19 +219,6 @@ def skipIf(condition, reason):
 
 def skipUnless(condition, reason):
     return skipIf(not condition, reason)
-
-
-def expectedFailure(function):
-    def inverted(case):
-        try:
-            function(case)
-        except SkipTest:
-            raise
-        except Exception:
-            return
-        raise AssertionError("expected to fail, but passed")
-
-    return inverted
 
 
 # --- running ---

@@ -1,11 +1,11 @@
 # cpython-only: tests the desktop tools
 """What is waited for is said with its address and what to do; the same again ever more rarely."""
 
-import sys
 import time
 
 import pytest
 
+import outpost_command
 from outpost_tools import cli
 from outpost_tools.machine import children
 from outpost_tools.machine.interpreters import find_micropython, find_mosquitto
@@ -50,7 +50,7 @@ def test_the_collector_says_once_what_it_waits_for(tmp_path):
     words = ["--broker", f"127.0.0.1:{port}", "--log", str(tmp_path / "log"), "--id", "c1"]
     output = tmp_path / "output"
     collector = children.start(
-        [sys.executable, "-m", "outpost_tools.cli", "collect", *words],
+        outpost_command.line("collect", *words),
         log=output,
         env=children.tools_environment(),
     )

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from collector_process import Process, wait_until
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS
 from outpost_tools.boards.flash.first_message import Found, parse, told
 from outpost_tools.loopback.broker import Broker
 from real_broker import need_mosquitto
@@ -17,12 +17,6 @@ from real_broker import need_mosquitto
 def broker(tmp_path):
     need_mosquitto()
     with Broker("mosquitto", tmp_path / "broker") as made:
-        yield made
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as made:
         yield made
 
 

@@ -17,7 +17,7 @@ import time
 import pytest
 
 import make_certificates
-from flash_rig import BLOCKS, SETTINGS, Rig, source_tree, tree  # noqa: F401 - a fixture
+from flash_rig import BLOCKS, SETTINGS, Rig, source_tree
 from moved_module import MODULE, ROOM, into_room
 from outpost_tools.boards.files import install, inventory, plan
 from outpost_tools.boards.port import connection, kinds, progress
@@ -35,12 +35,6 @@ SEED = int(os.environ.get("OUTPOST_FLASH_SEED", "1"))
 OPERATIONS = 130  # programs and erases of an installation, about
 
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def settings_file(rig, **more):
@@ -110,7 +104,7 @@ def numbers(observer):
 
 
 @pytest.mark.parametrize("architecture", ["i386", "amd64"] if KILLS > 2 else ["i386"])
-def test_a_blank_board_publishes_over_tls(architecture, tmp_path, tree, certificates):  # noqa: F811
+def test_a_blank_board_publishes_over_tls(architecture, tmp_path, tree, certificates):
     with (
         Rig(tmp_path / "rig", tree, architecture) as rig,
         tls_broker(tmp_path / "broker", certificates) as broker,
@@ -565,7 +559,7 @@ def test_killed_at_random_and_repeated(rig):
         assert runs < KILLS + 12, "every flash is faster than its kill"
 
 
-def change_all(tree, number):  # noqa: F811
+def change_all(tree, number):
     """Each module gets other bytes (0: those of the repository), and main.py: nothing that is on
     the board will do.
     """
@@ -621,7 +615,7 @@ def test_what_arrived_before_the_cut_is_not_sent_again(rig):
 
 
 @pytest.mark.long
-def test_an_old_version_runs_until_the_new_one_has_arrived(tmp_path, tree):  # noqa: F811
+def test_an_old_version_runs_until_the_new_one_has_arrived(tmp_path, tree):
     """On a flash that has room for both."""
     with Rig(tmp_path / "rig", tree, blocks=2 * BLOCKS) as rig:
         assert rig.outpost("flash", "--no-link") == 0
@@ -634,7 +628,7 @@ def test_an_old_version_runs_until_the_new_one_has_arrived(tmp_path, tree):  # n
 
 
 def test_a_flash_without_room_for_two_versions_is_replaced_in_parts(
-    tmp_path, tree, monkeypatch  # noqa: F811
+    tmp_path, tree, monkeypatch
 ):  # fmt: skip
     """Its outbox stays. Interrupted, the board waits at its prompt, and the same again mends it."""
     with Rig(tmp_path / "rig", tree, blocks=108) as rig:
@@ -747,7 +741,7 @@ def test_no_such_board(capsys, rig):
     assert "no such board; one of ESP32_GENERIC" in rig.err
 
 
-def test_no_room(tmp_path, tree):  # noqa: F811
+def test_no_room(tmp_path, tree):
     with Rig(tmp_path / "small", tree, blocks=50) as rig:
         rig.mpremote("exec", "1")
         before = rig.image.read_bytes()

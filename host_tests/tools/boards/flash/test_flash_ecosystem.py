@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from flash_rig import MPY, REPOSITORY, SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import MPY, REPOSITORY, SETTINGS, Rig
 from outpost_tools import cli
 from outpost_tools.boards.files import needed
 from outpost_tools.boards.files.plan import digest
@@ -24,12 +24,6 @@ HARDWARE = [name for name in BOARDS if name != "UNIX"]
 PAGE = (REPOSITORY / "boards" / "README.md").read_text()
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def lines_with(text, word):
@@ -170,7 +164,7 @@ def test_mip_installs_a_package_and_all_of_it_imports(way, package, rig):
 
 
 @pytest.mark.long
-def test_what_mip_installed_does_not_stand_in_the_way_of_flash(tmp_path, tree):  # noqa: F811
+def test_what_mip_installed_does_not_stand_in_the_way_of_flash(tmp_path, tree):
     """/outpost comes before /lib/outpost on a board's path."""
     with Rig(tmp_path / "rig", tree) as rig:
         rig.mpremote("mip", "install", "firmware/client_outbox.json")

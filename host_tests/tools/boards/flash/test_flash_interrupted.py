@@ -7,18 +7,11 @@ import contextlib
 import pytest
 from mpremote.transport_serial import SerialTransport
 
-from flash_rig import Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.boards.files import install, payload
 from outpost_tools.boards.port import console, kinds
 from real_broker import wait_for
 
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def interrupt_before(monkeypatch, owner, name):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS, Rig
 from scripted_server import ScriptedServer, encode
 
 pytestmark = pytest.mark.timeout(600)
@@ -30,7 +30,7 @@ def one_version(level, levels):
 
 
 @pytest.mark.parametrize("level", [3, 4, 5])
-def test_a_server_that_takes_one_version_lets_the_board_in(level, tmp_path, tree):  # noqa: F811
+def test_a_server_that_takes_one_version_lets_the_board_in(level, tmp_path, tree):
     levels = []
     with ScriptedServer(one_version(level, levels)) as server, Rig(tmp_path / "rig", tree) as rig:
         more = {"broker_port": server.port, "level": level, "mode": "broker", "outbox_blocks": 8}

@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS
 from outpost_tools.boards.port import kinds
 from outpost_tools.boards.selftest import sensor_check
 from outpost_tools.boards.settings import sensor_drivers, settings_file
@@ -29,12 +29,6 @@ AIR = '{driver = "mhz19", name = "air", tx = 8, rx = 9}'
 FOUR = (ATTIC, BATTERY, DOOR, BED)
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def settings(rig, *sensors, **more):

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from collector_process import Process, mosquitto, wait_until
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS
 from outpost_tools.boards.files import needed, payload
 from outpost_tools.boards.flash import flashing
 from outpost_tools.boards.port import kinds
@@ -18,12 +18,6 @@ from paths import REPOSITORY
 
 _ = mosquitto  # a fixture
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as made:
-        yield made
 
 
 def settings_file(rig, port, **more):

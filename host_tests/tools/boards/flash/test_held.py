@@ -8,13 +8,13 @@ import os
 import pty
 import re
 import subprocess
-import sys
 import time
 
 import pytest
 
 import make_certificates
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+import outpost_command
+from flash_rig import SETTINGS, Rig
 from outpost_tools.boards.outbox.image import read_image
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import children
@@ -32,7 +32,7 @@ def port():
 
 
 @pytest.fixture
-def rig(tmp_path, tree, port, monkeypatch):  # noqa: F811
+def rig(tmp_path, tree, port, monkeypatch):
     """A board of the name OLD that holds messages; nothing is at its broker's port."""
     monkeypatch.chdir(tmp_path)
     with Rig(tmp_path / "rig", tree) as made:
@@ -150,7 +150,7 @@ def test_kept_the_name_stays_and_the_rest_changes(rig, port):
     assert topic == f"outpost/{OLD}/data" and held(rig)[topic] >= before[topic]
 
 
-def test_kept_the_broker_the_modules_for_it_stay(tmp_path, tree, port, monkeypatch):  # noqa: F811
+def test_kept_the_broker_the_modules_for_it_stay(tmp_path, tree, port, monkeypatch):
     """The new settings are without TLS, and the board stays at a broker with TLS."""
     monkeypatch.chdir(tmp_path)
     made = make_certificates.made_or_skip(tmp_path / "certificates")
@@ -194,7 +194,7 @@ def test_only_the_broker_changes_and_they_move(rig, tmp_path):
 def test_at_a_terminal_it_is_asked(rig, port):
     renamed = settings_file(rig, device_id=NEW, broker_port=port)
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "outpost_tools.cli", "provision"]
+    command = outpost_command.line("provision")
     command += ["--board", RIGS / "rig_board", "--port", rig.port, renamed]
     with subprocess.Popen(
         [*map(str, command)], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import make_certificates
-from flash_rig import Rig, tree  # noqa: F401 - a fixture
+import outpost_command
 from outpost_tools import cli
 from outpost_tools.boards.files import plan
 from outpost_tools.boards.settings import sensor_words, settings_file
@@ -324,12 +324,6 @@ def test_what_is_shown_holds_no_secret(folder, capsys):
 # --- On the board ---
 
 PLAIN = {"device_id": "rig-1", "broker_host": "127.0.0.1", "user": "rig-1", "password": SECRET}
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def sha(data):
@@ -647,7 +641,7 @@ class Typist:
         self.shown = ""
         self.pid, self._terminal = pty.fork()
         if not self.pid:
-            os.execv(sys.executable, [sys.executable, "-m", "outpost_tools.cli", *words])
+            os.execv(sys.executable, outpost_command.line(*words))
 
     def answer(self, question: str, text: str):
         """question: its beginning, on the last line."""

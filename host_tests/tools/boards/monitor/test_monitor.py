@@ -7,7 +7,6 @@ import ast
 import json
 import os
 import re
-import sys
 import threading
 import time
 import tty
@@ -17,7 +16,8 @@ import pytest
 import serial
 from serial.tools import list_ports
 
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+import outpost_command
+from flash_rig import SETTINGS
 from outpost_tools import cli
 from outpost_tools.boards.monitor import watching
 from outpost_tools.loopback.broker import Broker
@@ -27,12 +27,6 @@ from pty_board import PtyBoard
 from real_broker import need_mosquitto, wait_for
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def flash(rig, **more):
@@ -59,7 +53,7 @@ def shown_until(tmp_path, texts, *words, meanwhile=None):
     """What `outpost monitor` prints, on stdout and stderr, until it has all of these; then it is
     ended."""
     output = tmp_path / "monitor.txt"
-    command = [sys.executable, "-m", "outpost_tools.cli", "monitor", *map(str, words)]
+    command = outpost_command.line("monitor", *words)
     process = children.start(command, log=output, env=children.tools_environment())
     try:
         if meanwhile:

@@ -15,7 +15,7 @@ import pytest
 
 import power_loss  # noqa: F401 - gives the firmware zlib's CRC
 from fake_flash import PowerCut, flash_in_ram, image_of
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS, Rig
 from nor_flash import CUT_MODES
 from outpost.outbox import Outbox
 from outpost_tools import cli
@@ -393,7 +393,7 @@ print("aside", outbox.aside)
 
 
 @pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
+def rig(tmp_path, tree):
     with Rig(tmp_path / "rig", tree) as found:
         path = found.folder / "settings.toml"
         lines = {**SETTINGS, "outbox_blocks": 8, "interval_ms": 3_600_000}

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from flash_rig import SETTINGS, Rig, tree  # noqa: F401 - a fixture
+from flash_rig import SETTINGS, Rig
 from outpost_tools import cli
 from real_broker import wait_for
 
@@ -22,7 +22,7 @@ os.rmdir("/outbox")
 
 
 @pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
+def rig(tmp_path, tree):
     """A board at work, without a broker: its outbox fills."""
     with Rig(tmp_path / "rig", tree) as found:
         path = found.folder / "settings.toml"

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from flash_rig import Rig, tree  # noqa: F401 - a fixture
 from outpost_tools.boards.port import kinds
 from outpost_tools.boards.selftest import health, health_report, live_run, wake_ledger
 from outpost_tools.errors import ToolError
@@ -28,12 +27,6 @@ SHORT = ("--messages", 3, "--seconds", 9)  # a watchdog's period, and a second
 HASTY = ("--messages", 3, "--seconds", 1)  # its check fails
 
 pytestmark = pytest.mark.timeout(600)
-
-
-@pytest.fixture
-def rig(tmp_path, tree):  # noqa: F811
-    with Rig(tmp_path / "rig", tree) as found:
-        yield found
 
 
 def flash(rig, port=1, **more):

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from optional_packages import needed
 from outpost_tools.log import segments
 
-try:
+with needed("the pipeline's packages"):
     import pyarrow.parquet as pq
 
     import opened_files
@@ -28,10 +29,6 @@ try:
         upkeep,
     )
     from serial_engine import Serial
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 BEGIN_S = 1_763_683_200  # 2025-11-21
 NEAR = 2

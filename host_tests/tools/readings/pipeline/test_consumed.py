@@ -1,19 +1,14 @@
 # cpython-only: Arrow and Delta Lake
 """Which segments a run has not read and may not delete, without Spark."""
 
-import os
-
 import pytest
 
+from optional_packages import needed
 from outpost_tools.log import segments
 
-try:
+with needed("PySpark"):
     from outpost_tools.readings.pipeline import consumed, delta, job, rounds, status, tables
     from serial_engine import Serial
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
 
 
 @pytest.fixture

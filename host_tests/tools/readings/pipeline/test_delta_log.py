@@ -3,12 +3,13 @@
 two writers one wins."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake.exceptions import CommitFailedError, TableNotFoundError
@@ -16,10 +17,6 @@ try:
     from outpost_tools.errors import ToolError
     from outpost_tools.readings.pipeline import delta, delta_log
     from outpost_tools.store.local import LocalStore
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 SCHEMA = pa.schema([("name", pa.string()), ("time", pa.timestamp("us", "UTC"))])
 SCHEMA = pa.schema([*SCHEMA, ("day", pa.string())])

@@ -19,13 +19,15 @@ import threading
 
 import pytest
 
+import outpost_command
 from ground_truth import SEED, START_MS, WEEK_MS, Board, Log
+from optional_packages import needed
 from outpost_tools import cli
 from outpost_tools.errors import ToolError
 from outpost_tools.log import segments
 from outpost_tools.text import csv_cells
 
-try:
+with needed("the pipeline's packages"):
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -33,13 +35,9 @@ try:
     from outpost_tools.readings.export.copies import Copies
     from outpost_tools.readings.export.selection import Selection
     from outpost_tools.readings.pipeline import fingerprints, promises, schemas, transforms
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 T0 = START_MS / 1000
-COMMAND = [sys.executable, "-m", "outpost_tools.cli", "export"]
+COMMAND = outpost_command.line("export")
 
 
 def pack(seq, *, boot=1, up=None, bt=None, value=None, name="load", device="board-5", unit=None):

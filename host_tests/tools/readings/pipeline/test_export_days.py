@@ -5,23 +5,19 @@ deleted from the log since.
 
 import csv
 import datetime
-import os
 import random
 
 import pytest
 
+from optional_packages import needed
 from outpost_tools import cli
 from outpost_tools.errors import ToolError
 from outpost_tools.servers.home import plan
 from outpost_tools.servers.home.state import State
 
-try:
+with needed("the pipeline's packages"):
     from outpost_tools.readings.export import days, log_files
     from test_export import T0, exported, pack, put
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 DAY_S = 86_400
 FIRST = datetime.datetime.fromtimestamp(T0, datetime.UTC).date()

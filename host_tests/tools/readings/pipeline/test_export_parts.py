@@ -5,26 +5,22 @@ erase that was cut has left some samples (test_series_parts.py makes them with t
 """
 
 import json
-import os
 import random
 
 import pytest
 
 import series_writer
 from ground_truth import START_MS, WEEK_MS
+from optional_packages import needed
 from outpost_tools.log import segments
 
-try:
+with needed("the pipeline's packages"):
     import pyarrow as pa
 
     from outpost_tools.readings.export import log_files, run
     from outpost_tools.readings.export.selection import Selection
     from outpost_tools.readings.pipeline import fingerprints, promises, schemas, transforms
     from test_export import exported, put
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 RECEIVED_MS = START_MS + WEEK_MS
 ORDER = [(name, "ascending") for name in ("device", "stream", "seq", "record")]

@@ -3,7 +3,6 @@
 of each identity the message received first, one message at a time."""
 
 import json
-import os
 import random
 import shutil
 from collections import Counter
@@ -13,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ground_truth import START_MS
+from optional_packages import needed
 
-try:
+with needed("the pipeline's packages"):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -43,10 +43,6 @@ try:
     from plain_windows import recomputed_windows, windows_of
     from serial_engine import Serial
     from test_plan import contents, without_gold
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 RETAIN = segments.FLAG_RETAIN
 MAPPING = """

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     import pyarrow as pa
 
     import opened_files
@@ -32,10 +34,6 @@ try:
     )
     from outpost_tools.store.at import at
     from serial_engine import Serial
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 BEGIN = 1_763_683_200_000_000  # 2025-11-21
 HOUR, DAY = 3_600_000_000, 86_400_000_000

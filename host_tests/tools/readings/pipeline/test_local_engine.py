@@ -11,15 +11,12 @@ import threading
 import pytest
 
 from ground_truth import SEED, Board, Log, assert_exact
+from optional_packages import needed
 
-try:
+with needed("the pipeline's packages"):
     from outpost_tools.readings.pipeline import engines, job, retries, rounds, tables
     from serial_engine import Serial
     from test_plan import contents
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 s).
 """
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -11,19 +10,16 @@ import pytest
 
 from ground_truth import SEED, START_MS, WEEK_MS, Board, Log, assert_exact, payload
 from message_samples import CBOR
+from optional_packages import needed
 from outpost_tools.errors import ToolError
 from outpost_tools.machine import java
 
-try:
+with needed("PySpark and Java", ToolError):
     import patient_job
     from outpost_tools.readings.pipeline import delta, session, tables
     from outpost_tools.readings.pipeline.spark import Spark
 
     java.environment()
-except (ImportError, ToolError) as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 # more tests, here because they share the one session
 from pipeline_commits import *  # noqa: F403
@@ -139,10 +135,6 @@ def done(spark, tmp_path_factory):
 
 def table(tables_dir: Path, name: str) -> list[dict]:
     return tables.read_table(tables_dir, name).to_pylist()
-
-
-def snapshot(tables_dir: Path) -> dict[str, list]:
-    return {name: sorted(map(str, table(tables_dir, name))) for name in tables.ALL}
 
 
 def test_silver_is_the_ground_truth_row_for_row(done):

@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,13 @@ from random import Random
 
 import pytest
 
+import outpost_command
 from ground_truth import SEED, START_MS, Board, Log, assert_exact
+from optional_packages import needed
 from outpost_tools.errors import ToolError
 from outpost_tools.machine import java
 
-try:
+with needed("PySpark and Java", ToolError):
     import pyspark
 
     from gold_truth import assert_gold_is_a_plain_recomputation
@@ -35,10 +36,6 @@ try:
     from spark_cluster import DRIVER, Cluster, submit
 
     java.environment()
-except (ImportError, ToolError) as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 pytestmark = [
     pytest.mark.skipif(
@@ -53,17 +50,7 @@ LIMIT_S = 300  # of a step, on a busy machine
 
 
 def on_one_machine(log: Path, tables_dir: Path) -> subprocess.Popen:
-    line = [
-        sys.executable,
-        "-m",
-        "outpost_tools.cli",
-        "pipeline",
-        "run",
-        "--log",
-        log,
-        "--tables",
-        tables_dir,
-    ]
+    line = outpost_command.line("pipeline", "run", "--log", log, "--tables", tables_dir)
     return subprocess.Popen(
         list(map(str, line)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -117,7 +104,7 @@ def made(tmp_path_factory):
     assert_exact(log, folder / "local")
     package = folder / "outpost.zip"
     subprocess.run(
-        [sys.executable, "-m", "outpost_tools.cli", "pipeline", "package", str(package)],
+        outpost_command.line("pipeline", "package", package),
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     return Made(log, parts, copies, content(folder / "local"), folder, package)

@@ -4,13 +4,14 @@ that went back. Through all tables: pipeline_conflicts.py.
 """
 
 import itertools
-import os
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-try:
+from optional_packages import needed
+
+with needed("PySpark"):
     import numpy as np
     import pyarrow as pa
 
@@ -29,10 +30,6 @@ try:
         transforms,
     )
     from outpost_tools.store.at import at
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
 
 SECOND = 1_000_000
 ROW = {

@@ -1,35 +1,21 @@
 # cpython-only: Spark
 """A flipped bit in a sealed segment, from `outpost pipeline run` to the page: what is told."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
+import outpost_command
 from message_samples import pack
+from optional_packages import needed
 from outpost_tools.log import segments
-from outpost_tools.machine import children
 
-try:
+with needed("the pipeline's packages"):
     from outpost_tools.readings.pipeline import tables
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 COUNT = 100
 
 
 def outpost(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "outpost_tools.cli", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        env=children.tools_environment(),
-        check=False,
-    )
+    return outpost_command.run(*words)
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 """The fast reader of segments returns the exact reader's rows, whatever is in the log."""
 
 import json
-import os
 import random
 
 import pytest
@@ -11,15 +10,12 @@ from hypothesis import strategies as st
 
 from ground_truth import SEED
 from message_samples import BAD_BYTES, BAD_LABELS, CBOR, HEAD, SENML, SENML_REFUSED, cbor_pack, pack
+from optional_packages import needed
 from outpost_tools.log import collector_notes, segments
 
-try:
+with needed("the pipeline's packages"):
     import fuzz_messages
     from outpost_tools.readings.pipeline import decode, exact, schemas
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 TOPIC = b"outpost/board-1/data"
 REASON = schemas.FRAME.get_field_index("reason")

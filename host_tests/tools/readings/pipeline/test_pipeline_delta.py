@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from optional_packages import needed
 from paths import REPOSITORY
 
-try:
+with needed("the pipeline's packages"):
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset
@@ -33,10 +34,6 @@ try:
     )
     from outpost_tools.store import local
     from outpost_tools.store.at import at
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 BEGIN = 1_763_694_000_000_000  # 2025-11-21T03:00:00Z
 DAY = 86_400_000_000

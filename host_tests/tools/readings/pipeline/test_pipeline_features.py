@@ -3,11 +3,11 @@
 without Spark. The engines run the same functions: test_pipeline.py.
 """
 
-import os
-
 import pytest
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     # in several files, because there are many
     from pipeline_clock import *  # noqa: F403
     from pipeline_conflicts import *  # noqa: F403
@@ -15,10 +15,6 @@ try:
     from pipeline_features import *  # noqa: F403
     from pipeline_hostile import *  # noqa: F403
     from serial_engine import Serial
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,14 @@
 """Gold's sums without Spark: what is added up in any order is what all readings give together."""
 
 import json
-import os
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -24,10 +25,6 @@ try:
         totals,
         windows,
     )
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 BEGIN = 1_763_694_000_000_000
 SECOND = 1_000_000

@@ -23,19 +23,17 @@ from pathlib import Path
 import psutil
 import pytest
 
+import outpost_command
 from ground_truth import SEED, START_MS, Board, Log, assert_exact
+from optional_packages import needed
 from outpost_tools.errors import ToolError
 from outpost_tools.machine import java
 
-try:
+with needed("PySpark and Java", ToolError):
     from gold_truth import assert_gold_is_a_plain_recomputation
     from outpost_tools.readings.pipeline import delta, plan, tables, upkeep
 
     java.environment()
-except (ImportError, ToolError) as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: PySpark and Java: {problem}", allow_module_level=True)
 
 pytestmark = pytest.mark.timeout(900)  # two starts of Spark, on a busy machine minutes
 KILLS = int(os.environ.get("OUTPOST_PIPELINE_KILLS", "0"))
@@ -124,17 +122,9 @@ class Continuous:
     """`outpost pipeline run --continuous` as a process, a round a second."""
 
     def __init__(self, log: Log, tables_dir: Path) -> None:
-        line = [
-            sys.executable,
-            "-m",
-            "outpost_tools.cli",
-            "pipeline",
-            "run",
-            "--log",
-            log.directory,
-            "--tables",
-            tables_dir,
-        ]
+        line = outpost_command.line(
+            "pipeline", "run", "--log", log.directory, "--tables", tables_dir
+        )
         line += ["--continuous", "--interval", "1", "--master", "local[2]"]
         self._process = subprocess.Popen(
             [*map(str, line)],
@@ -301,10 +291,7 @@ def test_driver_killed_at_many_random_moments(tmp_path):
 
 
 def command(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
-    line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", *map(str, arguments)]
-    return subprocess.run(
-        line, capture_output=True, text=True, check=False, env=os.environ | environment
-    )
+    return outpost_command.run("pipeline", "run", *arguments, env=os.environ | environment)
 
 
 @pytest.fixture

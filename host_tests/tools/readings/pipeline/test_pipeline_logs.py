@@ -3,16 +3,16 @@
 log leads to.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from ground_truth import SEED, Board, Log
+from optional_packages import needed
 from outpost_tools.log import segments
 
-try:
+with needed("the pipeline's packages"):
     import pyarrow as pa
 
     from outpost_tools.readings.pipeline import (
@@ -26,10 +26,6 @@ try:
         tables,
     )
     from serial_engine import Serial
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 ALL = 1 << 40
 

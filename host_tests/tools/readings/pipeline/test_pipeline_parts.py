@@ -3,24 +3,21 @@
 percentiles, the command line.
 """
 
-import os
 import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-try:
+import outpost_command
+from optional_packages import needed
+
+with needed("PySpark"):
     import numpy as np
     import pyarrow as pa
 
     from outpost_tools import cli
     from outpost_tools.readings.pipeline import clocks, fingerprints, schemas, summaries, transforms
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
 
 # (device, seq, boot, offset in the segment, second since 1970 or None, uptime or None)
 ROWS = st.lists(
@@ -184,8 +181,7 @@ def test_percentiles_of_counts_are_those_of_the_values(devices, part):
 
 
 def outpost(*arguments: object) -> subprocess.CompletedProcess:
-    line = [sys.executable, "-m", "outpost_tools.cli", "pipeline", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False)
+    return outpost_command.run("pipeline", *arguments)
 
 
 @pytest.mark.parametrize("command", [["replay", "--reason", "x"], ["compact"]])

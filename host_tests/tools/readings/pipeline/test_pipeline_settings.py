@@ -14,18 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from optional_packages import needed
 from outpost_tools import cli
 from outpost_tools.errors import ToolError
 
-try:
+with needed("PySpark"):
     from pyspark import SparkConf
 
     from outpost_tools.machine import java
     from outpost_tools.readings.pipeline import archive, settings, waiting
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: PySpark: {problem}", allow_module_level=True)
 
 
 def completed(users: dict[str, str], *, said: dict[str, str] | None = None):

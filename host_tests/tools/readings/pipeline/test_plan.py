@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ground_truth import START_MS
+from optional_packages import needed
 
-try:
+with needed("the pipeline's packages"):
     import driver_steps
     from driver_steps import Driver
     from outpost_tools.readings.pipeline import (
@@ -34,10 +35,6 @@ try:
     from pipeline_features import DAY_MS, T0, message, put
     from plain_windows import recomputed_windows, windows_of
     from serial_engine import Serial
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 VERSIONS = (1, 2)
 OF_ORDER = ("twin_signs", "last_seq", "last_boot", "last_conflicts")

@@ -2,21 +2,17 @@
 """Which numbers of a board are in which version of the tables."""
 
 import json
-import os
 
 import pytest
 
+from optional_packages import needed
 from outpost_tools import cli
 from outpost_tools.errors import ToolError
 
-try:
+with needed("the pipeline's packages"):
     from ground_truth import Board, Log
     from outpost_tools.readings.pipeline import delta, job, receipt, schemas, tables, upkeep
     from serial_engine import Serial
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 BOARD = Board("board-1", "00000001")
 

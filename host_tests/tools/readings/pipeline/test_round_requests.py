@@ -2,18 +2,15 @@
 """What a round asks a bucket for may not grow: LIST and PUT cost most, and every table's log is
 asked for what is new and no more."""
 
-import os
 from collections import Counter
 
 import pytest
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     import round_requests
     from outpost_tools.readings.pipeline import tables
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 BOARDS = 3  # in buckets of their own
 COLUMNS = ("LIST", "PUT", "GET", "HEAD", "DELETE")

@@ -1,7 +1,6 @@
 # cpython-only: Arrow
 """The fast reader of series returns the exact reader's rows, whatever is in the log."""
 
-import os
 import random
 
 import pytest
@@ -11,14 +10,11 @@ from hypothesis import strategies as st
 import series_writer
 from ground_truth import SEED
 from message_samples import pack
+from optional_packages import needed
 from test_pipeline_decode import assert_same, reads_fast, segment
 
-try:
+with needed("the pipeline's packages"):
     from outpost_tools.readings.pipeline import schemas, series_batches, series_rows, series_steps
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 REASON, VALUE = (schemas.FRAME.get_field_index(name) for name in ("reason", "value"))
 ROWS = series_writer.climate(60)

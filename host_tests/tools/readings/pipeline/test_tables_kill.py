@@ -20,8 +20,9 @@ import psutil
 import pytest
 
 from ground_truth import SEED, START_MS, Board, Log, silver
+from optional_packages import needed
 
-try:
+with needed("the pipeline's packages"):
     from gold_truth import assert_gold_is_a_plain_recomputation
     from object_store import ObjectServer
     from outpost_tools.readings.pipeline import job, quarantine, tables, upkeep
@@ -31,10 +32,6 @@ try:
     from pipeline_features import message
     from serial_engine import Serial
     from test_plan import contents
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 KILLS = int(os.environ.get("OUTPOST_TABLES_KILLS", "4"))
 DRIVERS = int(os.environ.get("OUTPOST_TABLES_DRIVERS", "2"))

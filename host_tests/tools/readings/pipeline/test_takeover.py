@@ -4,7 +4,6 @@ made by that version: old_tables.py says how.
 """
 
 import json
-import os
 import shutil
 import tarfile
 from collections import Counter
@@ -12,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     import driver_steps
     import old_tables
     from driver_steps import Driver
@@ -29,10 +30,6 @@ try:
     )
     from serial_engine import Serial
     from test_plan import contents
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 FIXTURE = Path(__file__).with_name("old_tables.tar.xz")
 

@@ -9,13 +9,14 @@ import base64
 import datetime
 import gzip
 import json
-import os
 import re
 import resource
 
 import pytest
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     import pandas as pd
     import pyarrow as pa
 
@@ -25,10 +26,6 @@ try:
     from outpost_tools.readings.report import data, fleet, outages, pack, page
     from outpost_tools.readings.report import reading as reading_
     from outpost_tools.text import words
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 from outpost_tools import cli
 from outpost_tools.errors import ToolError

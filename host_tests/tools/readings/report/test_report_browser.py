@@ -11,13 +11,11 @@ from pathlib import Path
 
 import pytest
 
-try:
+from optional_packages import needed
+
+with needed("the pipeline's packages"):
     import browser_rig
     import report_fleet
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 from outpost_tools import cli
 

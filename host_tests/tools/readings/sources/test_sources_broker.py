@@ -3,13 +3,13 @@
 
 import getpass
 import subprocess
-import sys
 import threading
 import time
 
 import pytest
 
 import foreign_traffic
+import outpost_command
 from foreign_traffic import KINDS, TASMOTA_ZONE
 from outpost_tools.loopback.broker import ANY_USER, Broker
 from outpost_tools.mqtt import credentials
@@ -44,12 +44,9 @@ def traffic(tmp_path_factory):
 
 def outpost(port, *words):
     """The finished process."""
-    command = [sys.executable, "-m", "outpost_tools.cli", "sources", *map(str, words)]
-    command += ["--broker", f"127.0.0.1:{port}", "--user", ANY_USER]
+    where = ("--broker", f"127.0.0.1:{port}", "--user", ANY_USER)
     environment = {"PYTHONPATH": str(REPOSITORY / "tools"), "TZ": "UTC"}
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, env=environment, timeout=120
-    )
+    return outpost_command.run("sources", *words, *where, env=environment)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +154,7 @@ def test_a_monitors_credentials_work_with_tls(tmp_path):
 
     assert getpass.getuser()
     with MadeBroker(tmp_path, "kitchen") as broker:
-        command = [sys.executable, "-m", "outpost_tools.cli", "sources", "learn", "--seconds", "1"]
+        command = outpost_command.line("sources", "learn", "--seconds", "1")
         command += ["--credentials", str(broker.folder)]
         finished = subprocess.run(
             command, check=False, capture_output=True, text=True, timeout=120,

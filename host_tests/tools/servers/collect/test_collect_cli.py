@@ -2,10 +2,10 @@
 """`outpost collect` at the command line: signals, bad arguments, one owner of a directory."""
 
 import subprocess
-import sys
 
 import pytest
 
+import outpost_command
 from collector_process import LIMIT_S, Process, wait_until
 from outpost_tools.machine import children
 
@@ -34,23 +34,7 @@ def test_sigint_without_a_broker_ends_at_once(tmp_path):
     ],
 )
 def test_bad_arguments(tmp_path, options, complaint):
-    command = [
-        sys.executable,
-        "-m",
-        "outpost_tools.cli",
-        "collect",
-        "--log",
-        str(tmp_path),
-        *options,
-    ]
-    done = subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        env=children.tools_environment(),
-    )
+    done = outpost_command.run("collect", "--log", tmp_path, *options)
     assert done.returncode == 2
     assert complaint in done.stderr and "Traceback" not in done.stderr
 

@@ -1,12 +1,12 @@
 # cpython-only: Arrow and Delta Lake
 """How far real tables have read a real log, and whether it is ours."""
 
-import os
 import shutil
 
 import pytest
 
 from collector_process import STREAM, payload
+from optional_packages import needed
 from outpost_tools.log import identity, segments
 from outpost_tools.messages.message import Key
 from outpost_tools.servers.collect.batch import Batch
@@ -15,15 +15,11 @@ from outpost_tools.servers.collect.upload import Upload
 from outpost_tools.store import at
 from test_collect_admission import confirmed
 
-try:
+with needed("the pipeline's packages"):
     from outpost_tools.readings.pipeline import delta, job, plan, tables
     from outpost_tools.servers.collect.admission import Extent
     from outpost_tools.servers.collect.reach import Reach
     from serial_engine import Serial
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 NOW_MS = 1_790_000_000_000
 

@@ -2,17 +2,14 @@
 """`outpost collect --confirm-tables`: a board is told when the tables have its message, and not
 before, whatever is killed."""
 
-import os
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from contextlib import closing
 
 import pytest
 
+import outpost_command
 from collector_process import (
-    LIMIT_S,
     TOPIC,
     Process,
     ScriptedBroker,
@@ -22,18 +19,15 @@ from collector_process import (
     payload,
     wait_until,
 )
+from optional_packages import needed
 from outpost_tools.log import segments
 from outpost_tools.machine import children
 from outpost_tools.store import at
 
 _ = mosquitto  # a fixture
 
-try:
+with needed("the pipeline's packages"):
     from outpost_tools.readings.pipeline import tables
-except ImportError as problem:
-    if os.environ.get("CI") == "true":
-        raise
-    pytest.skip(f"missing: the pipeline's packages: {problem}", allow_module_level=True)
 
 
 class World:
@@ -86,11 +80,7 @@ class World:
 
     def round(self):
         where = ["--log", str(self.collector.log), "--tables", str(self.tables)]
-        subprocess.run(
-            [sys.executable, "-m", "outpost_tools.cli", "pipeline", "run", *where]
-            + ["--engine", "local"],
-            env=children.tools_environment(), check=True, timeout=LIMIT_S, capture_output=True,
-        )  # fmt: skip
+        outpost_command.run("pipeline", "run", *where, "--engine", "local", check=True)
 
     def restart(self):
         self.collector.kill()

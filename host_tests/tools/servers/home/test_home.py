@@ -9,13 +9,13 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 
 import pytest
 
+import outpost_command
 from collector_process import wait_until
 from home_run import Board, Home
 from outpost_tools import cli
@@ -77,11 +77,7 @@ def test_killed_at_random_moments_nothing_is_lost_and_it_goes_on_where_it_was(tm
 def test_a_second_one_in_the_same_folder_is_refused_and_a_wrong_one_says_what_to_do(tmp_path):
     state = State(tmp_path / "home")
     state.take()
-    done = subprocess.run(
-        [sys.executable, "-m", "outpost_tools.cli", "run", str(tmp_path / "home"),
-         "--broker", "127.0.0.1:1"],
-        env=children.tools_environment(), capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = outpost_command.run("run", tmp_path / "home", "--broker", "127.0.0.1:1")
     assert done.returncode == 2 and "another `outpost run`" in done.stderr
     for words, said in (
         (["--broker", "h:1", "--credentials", "x"], "one of them"),

@@ -1,11 +1,11 @@
 # cpython-only: runs desktop tools as processes
 """`outpost run --sources`: each reader of other people's messages gets the file."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
+import outpost_command
 from collector_process import wait_until
 from foreign_house import house
 from live_server import Server
@@ -64,12 +64,11 @@ def test_its_own_broker_has_no_messages_of_other_people(tmp_path, capsys):
 def test_outpost_run_passes_the_file_on(tmp_path):
     page_port, metrics_port = children.free_port(), children.free_port()
     with house(tmp_path) as home:
-        command = [
-            *(sys.executable, "-m", "outpost_tools.cli", "run", str(tmp_path / "home")),
-            *("--broker", f"127.0.0.1:{home.port}", f"--collect=--user={ANY_USER}"),
-            *("--sources", str(home.sources), "--minutes", "0"),
-            *("--listen", f"127.0.0.1:{page_port}", "--metrics-port", str(metrics_port)),
-        ]
+        command = outpost_command.line(
+            "run", tmp_path / "home", "--broker", f"127.0.0.1:{home.port}",
+            f"--collect=--user={ANY_USER}", "--sources", home.sources, "--minutes", "0",
+            "--listen", f"127.0.0.1:{page_port}", "--metrics-port", metrics_port,
+        )  # fmt: skip
         output = tmp_path / "run.txt"
         process = children.start(command, log=output, env=children.tools_environment())
         try:

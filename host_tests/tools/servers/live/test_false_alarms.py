@@ -25,7 +25,7 @@ from outpost_tools.servers.live.fleet import Fleet
 from outpost_tools.servers.republish.newest import Newest
 
 BEGIN_S = 1_795_000_000
-MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+HOUR_S, DAY_S = 3600, 86_400
 POWER, ON_PURPOSE, WATCHDOG, SLEEP = 1, 5, 3, 4
 ATTENTION = Settings((), (), (), rules.Attention(("*",), (), 300.0), 20)
 

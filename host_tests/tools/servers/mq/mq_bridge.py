@@ -3,12 +3,12 @@ out as MQTT again.
 """
 
 import json
-import sys
-import time
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+import outpost_command
+from collector_process import disconnect, wait_until
 from outpost_tools.machine import children
 from outpost_tools.servers.mq import mapping, psc, storage
 from outpost_tools.servers.mq.header import parse
@@ -37,7 +37,7 @@ class BridgeProcess:
         self.output = folder / "bridge.log"
         self.lines = folder / "publish.jsonl"
         self._environment = environment or {}
-        self._command = [sys.executable, "-m", "outpost_tools.cli", "mq", "bridge", *options]
+        self._command = outpost_command.line("mq", "bridge", *options)
         self._process = None
 
     def __enter__(self):
@@ -73,13 +73,6 @@ class BridgeProcess:
         return [storage.from_line(line) for line in data[: data.rfind(b"\n") + 1].splitlines()]
 
 
-def wait_until(condition, seconds=120.0):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
-
-
 def connect(port, name, on_message=None):
     """An MQTT 5 client whose thread runs."""
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id=name, protocol=mqtt.MQTTv5)
@@ -89,12 +82,6 @@ def connect(port, name, on_message=None):
     client.loop_start()
     wait_until(client.is_connected)
     return client
-
-
-def disconnect(*clients):
-    for client in clients:
-        client.disconnect()
-        client.loop_stop()
 
 
 def record(port, name, topic="#"):

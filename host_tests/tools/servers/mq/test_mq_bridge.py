@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import outpost_command
 import series_writer
 from made_broker import MadeBroker
 from mq_bridge import (
@@ -79,15 +80,7 @@ def packets_of(commands):
 
 
 def run_outpost(*words, **more):
-    command = [sys.executable, "-m", "outpost_tools.cli", *words]
-    return subprocess.run(
-        command,
-        check=True,
-        capture_output=True,
-        timeout=300,
-        env=children.tools_environment(),
-        **more,
-    )
+    return outpost_command.run(*words, check=True, text=False, **more)
 
 
 def test_the_demos_messages_into_mq_and_out_again(tmp_path, broker):

@@ -5,10 +5,10 @@ as it was."""
 import contextlib
 import fcntl
 import subprocess
-import sys
 
 import pytest
 
+import outpost_command
 from outpost_tools import cli
 from outpost_tools.log import segments
 from outpost_tools.machine import children
@@ -98,7 +98,7 @@ def test_a_text_that_is_no_utf_8_is_told(capfd):
 
 @pytest.mark.parametrize("form", ["json", "raw"])
 def test_a_full_disk_is_told(form):
-    words = [sys.executable, "-m", "outpost_tools.cli", "mq", "build", "--topic", "a"]
+    words = outpost_command.line("mq", "build", "--topic", "a")
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [*words, "--form", form], stdout=full, stderr=subprocess.PIPE, check=False,

@@ -4,12 +4,12 @@ Shelly. Home Assistant is told of what it does not have.
 """
 
 import json
-import sys
 
 import paho.mqtt.client as mqtt
 import pytest
 
 import ha_rules
+import outpost_command
 from collector_process import wait_until
 from foreign_house import SHELLY, house
 from outpost_tools.loopback.broker import ANY_USER
@@ -45,11 +45,10 @@ class Watcher:
 def test_values_are_on_plain_topics_and_home_assistant_hears_of_what_it_has_not(tmp_path):
     with house(tmp_path) as home:
         watcher = Watcher(home.port)
-        command = [
-            *(sys.executable, "-m", "outpost_tools.cli", "republish", "--home-assistant"),
-            *("--broker", f"127.0.0.1:{home.port}", "--user", ANY_USER),
-            *("--sources", str(home.sources)),
-        ]
+        command = outpost_command.line(
+            "republish", "--home-assistant", "--broker", f"127.0.0.1:{home.port}",
+            "--user", ANY_USER, "--sources", home.sources,
+        )  # fmt: skip
         output = tmp_path / "republish.txt"
         process = children.start(command, log=output, env=children.tools_environment())
         shelly = f"other:{SHELLY}"

@@ -7,12 +7,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import outpost_command
 from collector_process import LIMIT_S, wait_until
 from outpost_tools.errors import ToolError
 from outpost_tools.log import segments
@@ -104,14 +104,8 @@ def test_redelivered_counts_copies_beyond_the_first(tmp_path):
 )
 def test_bad_arguments(tmp_path, options, environment, complaint):
     (tmp_path / "file").touch()
-    done = subprocess.run(
-        [sys.executable, "-m", "outpost_tools.cli", "demo", *options],
-        check=False,
-        cwd=tmp_path,
-        env={**children.tools_environment(), **environment},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
+    done = outpost_command.run(
+        "demo", *options, cwd=tmp_path, env={**children.tools_environment(), **environment}
     )
     assert done.returncode == 2
     assert complaint in done.stderr and "Traceback" not in done.stderr
@@ -136,16 +130,7 @@ def test_an_interrupted_demo_leaves_no_process(tmp_path, number):
     if find_mosquitto() is None:
         pytest.skip("missing: mosquitto; run `make setup`")
     out = tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "outpost_tools.cli",
-        "demo",
-        "--broker",
-        "mosquitto",
-        "--out",
-        str(out),
-    ]
+    command = outpost_command.line("demo", "--broker", "mosquitto", "--out", out)
     demo = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=children.tools_environment()
     )

@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
+import outpost_command
 from outpost_tools import cli
 from real_broker import wait_for
 
@@ -89,7 +89,7 @@ def test_a_program_ends_with_the_command_that_started_it(here):
         "import os, time\nwith open('new', 'w') as file:\n    file.write(str(os.getpid()))\n"
         "os.rename('new', 'number')\ntime.sleep(3600)\n"
     )
-    words = [sys.executable, "-m", "outpost_tools.cli", "try", "program.py"]
+    words = outpost_command.line("try", "program.py")
     command = subprocess.Popen(words, cwd=here)
     try:
         wait_for((here / "number").exists, "the program runs")

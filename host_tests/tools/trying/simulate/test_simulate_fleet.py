@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import outpost_command
 from collector_process import LIMIT_S
 from outpost_tools.log import segments
 from outpost_tools.loopback.broker import Broker
@@ -34,14 +35,7 @@ def broker(tmp_path):
 
 
 def simulate(tmp_path, broker, *options):
-    command = [
-        sys.executable,
-        "-m",
-        "outpost_tools.cli",
-        "simulate",
-        "--broker",
-        f"127.0.0.1:{broker.port}",
-    ]
+    command = outpost_command.line("simulate", "--broker", f"127.0.0.1:{broker.port}")
     return [*command, "--out", str(tmp_path / "boards"), *options]
 
 
@@ -159,11 +153,7 @@ def test_the_interpreter_is_named_also_when_it_is_cpython(monkeypatch):
 
 
 def send(broker, *words):
-    command = [sys.executable, "-m", "outpost_tools.cli", "send", "--broker"]
-    return subprocess.run(
-        [*command, f"127.0.0.1:{broker.port}", *words],
-        env=children.tools_environment(), capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    return outpost_command.run("send", "--broker", f"127.0.0.1:{broker.port}", *words)
 
 
 def test_boards_take_commands_where_that_is_asked_for(tmp_path, broker):
