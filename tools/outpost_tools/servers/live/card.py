@@ -33,7 +33,9 @@ def utc(time_ms: int) -> str:
 
 TEMPLATES = templates.of_room(__package__)
 TEMPLATES.filters["address"] = address
-_CARD = TEMPLATES.get_template("card.html", globals={"meaning": MEANING, "utc": utc})
+_CARD = TEMPLATES.get_template(
+    "card.html", globals={"meaning": MEANING, "utc": utc, "text": words.text}
+)
 
 
 @dataclass(slots=True)
@@ -62,24 +64,11 @@ def card(fleet: Fleet, board: Device, *, is_alone: bool = False) -> Markup:
         board=board,
         is_alone=is_alone,
         findings=board.findings or [attention.Finding("fine", "fine")],
-        facts=_facts(board),
         measured=[_measured(one) for one in measured],
         own=[_reading(one, words.label(one)) for one in own],
         forget=_forgetting(fleet, board),
     )
     return Markup(made)
-
-
-def _facts(board: Device) -> list[tuple[str, int, str]]:
-    return [
-        (
-            f"{label} (last known)" if one.is_last_known else label,
-            one.number,
-            words.text(one, one.newest.value),
-        )
-        for label, one in (("battery", board.battery), ("signal", board.signal))
-        if one is not None
-    ]
 
 
 def _measured(sensor: Sensor) -> _Reading:

@@ -63,7 +63,9 @@ class Chart:
     runs: list[tuple[str, str]]
 
 
-def chart(sensor: Sensor, bins: list[Bin], span: Span, begin_ms: int, now_ms: int) -> Chart:
+def chart(sensor: Sensor, bins: list[Bin], span: Span, begin_ms: int, now_ms: int) -> Chart | None:
+    if not bins:
+        return None
     least = min(one.least for one in bins)
     most = max(one.greatest for one in bins)
     ticks = _ticks(least, most)

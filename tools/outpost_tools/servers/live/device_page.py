@@ -4,8 +4,6 @@ year, as a chart and as a table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from markupsafe import Markup
 
 from outpost_tools.servers.live import charts, words
@@ -17,19 +15,9 @@ from outpost_tools.servers.live.sensor import Sensor
 from outpost_tools.text.words import number, unit_text
 
 _ROWS = 48  # at most per table: if there are more bins, neighbours are combined
+_GIVEN = {"number": number, "unit_text": unit_text, "utc": utc, "label": words.label}
 _PAGE = TEMPLATES.get_template("device.html")
-_CHARTS = TEMPLATES.get_template("charts.html", globals={"number": number, "utc": utc})
-
-
-@dataclass(slots=True)
-class _Figure:
-    """chart: None without a reading in the span."""
-
-    title: str
-    name: str
-    unit: str
-    chart: charts.Chart | None = None
-    rows: list[Bin] = field(default_factory=list)
+_CHARTS = TEMPLATES.get_template("charts.html", globals=_GIVEN)
 
 
 def render(fleet: Fleet, board: Device, span: str, cursor: str) -> str:
@@ -53,7 +41,7 @@ def all_charts(fleet: Fleet, board: Device, span: str) -> Markup:
     drawn = (board.battery, board.signal, board.sensors.get("memory"))
     own = [one for one in own if one in drawn]
     begin_ms = _begin_ms(board, measured + own, span, now_ms)
-    own = [one for one in own if len(one.history.bins(span, now_ms)) > 1]
+    figures = [(one, one.history.bins(span, now_ms)) for one in measured + own]
     made = _CHARTS.render(
         fleet=fleet,
         span=SPANS[span],
@@ -61,7 +49,11 @@ def all_charts(fleet: Fleet, board: Device, span: str) -> Markup:
         now_ms=now_ms,
         wide=charts.WIDE,
         high=charts.HIGH,
-        figures=[_figure(one, span, begin_ms, now_ms) for one in measured + own],
+        figures=[
+            (one, charts.chart(one, bins, SPANS[span], begin_ms, now_ms), _table(bins))
+            for one, bins in figures
+            if one in measured or len(bins) > 1
+        ],
     )
     return Markup(made)
 
@@ -75,13 +67,10 @@ def _begin_ms(board: Device, sensors: list[Sensor], name: str, now_ms: int) -> i
     return max(begin_ms, min(found, default=begin_ms))
 
 
-def _figure(sensor: Sensor, span: str, begin_ms: int, now_ms: int) -> _Figure:
-    made = _Figure(words.label(sensor), sensor.name, unit_text(sensor.unit))
-    if bins := sensor.history.bins(span, now_ms):
-        made.chart = charts.chart(sensor, bins, SPANS[span], begin_ms, now_ms)
-        step = -(-len(bins) // _ROWS)
-        made.rows = [_combined(bins[at : at + step]) for at in range(0, len(bins), step)][::-1]
-    return made
+def _table(bins: list[Bin]) -> list[Bin]:
+    """The newest first."""
+    step = -(-len(bins) // _ROWS)
+    return [_combined(bins[at : at + step]) for at in range(0, len(bins), step or 1)][::-1]
 
 
 def _combined(group: list[Bin]) -> Bin:
