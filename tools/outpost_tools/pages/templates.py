@@ -32,7 +32,7 @@ def of_room(package: str) -> Environment:
 
 def _printed(value: Any) -> Any:
     """Markup is a class of its own, below str."""
-    return visible(value) if type(value) is str else value
+    return value if type(value) is not str or value.isprintable() else visible(value)
 
 
 def _commas(value: float, digits: int | None = None) -> str:

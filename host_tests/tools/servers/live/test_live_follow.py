@@ -235,7 +235,7 @@ def test_what_a_board_says_of_itself_is_in_words():
     assert list(said.values()) == [
         "1.2.3", "every 10 min", "watchdog or crash", "105 kB", "24.1 GB", "40 %",
     ]  # fmt: skip
-    measured = [name for name, each in one.sensors.items() if words.is_measured(one, each)]
+    measured = [each.name for each in words.parted(one)[0]]
     assert measured == ["free", "humidity"]
     text = card.card(made, one)
     assert text.index("humidity") < text.index("About the board") < text.index("firmware")

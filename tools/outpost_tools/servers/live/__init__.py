@@ -16,7 +16,7 @@ others.py       other people's frames, read by the mapping, within bounds
 pauses.py       the longest pause of a device
 sensor.py       one sensor: its newest readings
 history.py      a sensor's readings of the last hour to the last year, in bins
-page.py         the overview as HTML: the whole page, and the parts that change
+page.py         the overview: the whole page, and the parts that change (templates/)
 card.py         one device on it
 device_page.py  one device's page
 charts.py       sparklines and charts as SVG

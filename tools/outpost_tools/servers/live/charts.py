@@ -1,4 +1,4 @@
-"""Sparklines and charts as SVG, with a description in words for people who cannot see them. Pure.
+"""Sparklines and charts as paths of SVG, described in words for people who cannot see them. Pure.
 
 Lines are drawn in the units of a view box that is stretched to fit. Labels are HTML beside it, so
 no text is stretched.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from outpost_tools.servers.live import words
 from outpost_tools.servers.live.history import Bin, Span
 from outpost_tools.servers.live.sensor import Point, Sensor
-from outpost_tools.text.words import escape, number, unit_text
+from outpost_tools.text.words import number, unit_text
 
 _WIDE, _HIGH = 100, 24  # of a sparkline
-_CHART_WIDE, _CHART_HIGH = 1000, 200
+WIDE, HIGH = 1000, 200  # of a chart
 _GAP_BINS = 3  # a longer silence breaks the line
 
 
@@ -30,6 +31,11 @@ def recent_words(sensor: Sensor) -> str:
     return f"last {len(values)} readings: {least} to {most}"
 
 
+def points(recent: Sequence[Point]) -> str:
+    """For live.js."""
+    return " ".join([f"{point.time_ms}:{point.value:.6g}" for point in recent])
+
+
 def sparkline(points: Sequence[Point]) -> str:
     """The attribute `d` of an SVG path, with time on the x axis. live.js draws the same."""
     if len(points) < 2:
@@ -39,35 +45,35 @@ def sparkline(points: Sequence[Point]) -> str:
     least, most = min(values), max(values)
     wide, high = max(last - first, 1), (most - least) or 1.0
     middle = _HIGH / 2 if most == least else 0.0
-    places = (
+    places = [
         f"{(p.time_ms - first) * _WIDE / wide:.1f},"
         f"{middle or (_HIGH - 2) - (p.value - least) * (_HIGH - 4) / high:.1f}"
         for p in points
-    )
+    ]
     return "M" + "L".join(places)
 
 
-def chart(sensor: Sensor, bins: list[Bin], span: Span, begin_ms: int, now_ms: int) -> str:
-    """A chart: a band from the least to the greatest value, a line of the means, and the axes."""
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A band from the least to the greatest value, a line of the means, and the ticks: their place
+    and text. runs: the attributes `d` of both, for each time without a gap."""
+
+    shown: str
+    ticks: list[tuple[float, str]]
+    runs: list[tuple[str, str]]
+
+
+def chart(sensor: Sensor, bins: list[Bin], span: Span, begin_ms: int, now_ms: int) -> Chart | None:
+    if not bins:
+        return None
     least = min(one.least for one in bins)
     most = max(one.greatest for one in bins)
     ticks = _ticks(least, most)
-    low, high = min(ticks[0], least), max(ticks[-1], most)
-    scale = _Scale(begin_ms, now_ms, low, high)
-    name, unit = escape(sensor.name), escape(unit_text(sensor.unit))
-    shown = (
-        f"{name}, the last {span.title}: least {number(least)}, greatest {number(most)} {unit}, "
-        f"in {len(bins)} steps"
-    )
-    lines = "".join(f'<path class="grid" d="M0,{scale.y(t):.1f}H{_CHART_WIDE}"/>' for t in ticks)
-    labels = "".join(
-        f'<span style="--y:{scale.y(t) / _CHART_HIGH:.4f}">{words.axis(t)}</span>' for t in ticks
-    )
-    return (
-        f'<div class="plot"><div class="y" aria-hidden="true">{labels}</div>'
-        f'<svg viewBox="0 0 {_CHART_WIDE} {_CHART_HIGH}" preserveAspectRatio="none" role="img" '
-        f'aria-label="{shown}">{lines}{_band(bins, span, scale)}</svg></div>'
-        f'<div class="x" aria-hidden="true">{_times(begin_ms, now_ms)}</div>'
+    scale = _Scale(begin_ms, now_ms, min(ticks[0], least), max(ticks[-1], most))
+    unit = unit_text(sensor.unit)
+    shown = f"least {number(least)}, greatest {number(most)} {unit}, in {len(bins)} steps"
+    return Chart(
+        shown, [(scale.y(one), words.axis(one)) for one in ticks], _band(bins, span, scale)
     )
 
 
@@ -77,13 +83,13 @@ class _Scale:
         self._low, self._high = low, (high - low) or 1.0
 
     def x(self, time_ms: float) -> float:
-        return (time_ms - self._begin) * _CHART_WIDE / self._wide
+        return (time_ms - self._begin) * WIDE / self._wide
 
     def y(self, value: float) -> float:
-        return _CHART_HIGH - (value - self._low) * _CHART_HIGH / self._high
+        return HIGH - (value - self._low) * HIGH / self._high
 
 
-def _band(bins: list[Bin], span: Span, scale: _Scale) -> str:
+def _band(bins: list[Bin], span: Span, scale: _Scale) -> list[tuple[str, str]]:
     half_ms = span.width_s * 500
     parts = []
     for run in _runs(bins, span.width_s * 1000):
@@ -93,9 +99,8 @@ def _band(bins: list[Bin], span: Span, scale: _Scale) -> str:
         mean = [f"{x},{scale.y(b.mean):.1f}" for x, b in zip(xs, run, strict=True)]
         if len(run) == 1:  # a path of one point draws nothing
             mean.append(f"{float(xs[0]) + 5:.1f},{scale.y(run[0].mean):.1f}")
-        parts.append(f'<path class="band" d="M{"L".join(top + low[::-1])}Z"/>')
-        parts.append(f'<path class="mean" d="M{"L".join(mean)}"/>')
-    return "".join(parts)
+        parts.append((f"M{'L'.join(top + low[::-1])}Z", f"M{'L'.join(mean)}"))
+    return parts
 
 
 def _runs(bins: list[Bin], width_ms: int) -> list[list[Bin]]:
@@ -117,9 +122,3 @@ def _ticks(least: float, most: float) -> list[float]:
     if least == most:  # a line on the edge of the chart would be invisible
         first, last = first - 1, last + 1
     return [round(index * step, 12) for index in range(first, last + 1)]
-
-
-def _times(begin_ms: int, end_ms: int) -> str:
-    """Five moments, which live.js writes in the reader's time zone."""
-    moments = [begin_ms + (end_ms - begin_ms) * part // 4 for part in range(5)]
-    return "".join(f'<time data-ms="{ms}" data-as="axis"></time>' for ms in moments)

@@ -8,7 +8,7 @@ from outpost_tools.attention import restarts, silence
 from outpost_tools.messages import board_words, sensor_notes
 from outpost_tools.servers.live.device import Device
 from outpost_tools.servers.live.sensor import Sensor
-from outpost_tools.text.words import duration, number, with_unit
+from outpost_tools.text.words import duration, natural, number, with_unit
 
 _OWN = frozenset((*board_words.DIAGNOSTIC, "memory"))
 _BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
@@ -18,15 +18,23 @@ _LABELS = {
 }  # fmt: skip
 
 
-def is_measured(board: Device, sensor: Sensor) -> bool:
-    """False if the device describes itself with this reading."""
+def parted(board: Device) -> tuple[list[Sensor], list[Sensor]]:
+    """The sensors that measure, and those with which the device describes itself, by name."""
+    battery, signal = board.battery, board.signal  # each looks at all names
+    measured, own = [], []
+    for one in sorted(board.sensors.values(), key=lambda one: natural(one.name)):
+        if board.is_foreign:
+            is_own = one in (battery, signal)
+        else:
+            is_own = one.name in _OWN or sensor_notes.is_note(one.name) or one is battery
+        (own if is_own else measured).append(one)
+    return measured, own
+
+
+def label(sensor: Sensor) -> str:
     name = sensor.name
-    if board.is_foreign:
-        return sensor not in (board.battery, board.signal)
-    return name not in _OWN and not sensor_notes.is_note(name) and sensor is not board.battery
-
-
-def label(name: str) -> str:
+    if sensor.is_foreign:
+        return name
     return _LABELS.get(name, name.replace("_", " ") if name in _OWN else name)
 
 
