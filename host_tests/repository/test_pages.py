@@ -131,10 +131,12 @@ def _made(line: str) -> list[str]:
 
 def test_the_commands_that_the_live_page_shows_are_accepted():
     """What an empty page and the button of a silent board advise."""
-    sources = sorted((REPOSITORY / "tools" / "outpost_tools" / "servers" / "live").glob("*.py"))
-    texts = [one.read_text(encoding="utf-8") for one in sources]
-    shown = [
-        line for text in texts for line in re.findall(r"""command\(f?'outpost ([^']+)'""", text)
+    room = REPOSITORY / "tools" / "outpost_tools" / "servers" / "live"
+    texts = [one.read_text(encoding="utf-8") for one in sorted(room.glob("templates/*.html"))]
+    shown = [line for text in texts for line in re.findall(r'command\("outpost ([^"]+)"', text)]
+    texts = [one.read_text(encoding="utf-8") for one in sorted(room.glob("*.py"))]
+    shown += [
+        line for text in texts for line in re.findall(r"""f"outpost (live --log [^"]+)""", text)
     ]
     shown = [re.sub(r"\{[^}]*\}", "home", line) for line in shown]
     assert len(shown) >= 4
