@@ -6,7 +6,6 @@ import math
 import re
 from datetime import datetime
 
-
 EXAMPLE_BYTES = 60
 LETTERS = {"power cut": "▼", "broker killed": "B", "collector killed": "C", "link cut": "L"}
 OTHER = "•"  # an event of an unknown kind; the list at the end names it
