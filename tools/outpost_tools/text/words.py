@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from datetime import datetime
-
-from outpost_tools.text.visible import visible
 
 EXAMPLE_BYTES = 60
 LETTERS = {"power cut": "▼", "broker killed": "B", "collector killed": "C", "link cut": "L"}
@@ -66,11 +63,6 @@ def with_unit(value: float, senml_unit: str) -> str:
 
 def moment(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}"
-
-
-def escape(text: str) -> str:
-    """For HTML, with control characters made visible: they can change the direction of text."""
-    return html.escape(visible(text))
 
 
 def printable(payload: bytes) -> str:

@@ -324,10 +324,6 @@ def test_a_collector_whose_id_another_client_uses_needs_attention():
     assert (kind, names, others) == (attention.TAKEN_OVER, [], []) and "--id" in kind.todo
 
 
-def test_controls_in_what_others_wrote_are_visible():
-    """One that turns the direction of text would show another name."""
-
-
 def test_every_state_has_a_sign_of_its_own():
     of_collectors = (attention.DAMAGED, attention.TAKEN_OVER)
     signs = [kind.sign for kind in (*attention.KINDS.values(), *of_collectors)]
