@@ -16,8 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "host_tests" / "rigs"), str(REPOSITORY / "tools")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path[:0] = paths.ALL
 
 from collector_process import wait_until  # noqa: E402
 from home_run import Board, Home  # noqa: E402

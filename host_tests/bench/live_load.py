@@ -34,8 +34,10 @@ from pathlib import Path
 
 import psutil
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "host_tests" / "rigs"), str(REPOSITORY / "tools")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path[:0] = paths.ALL
 
 import browser_rig  # noqa: E402
 import collector_load as load  # noqa: E402

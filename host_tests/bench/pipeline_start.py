@@ -16,8 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(REPOSITORY / "host_tests" / "bench"), str(REPOSITORY / "tools")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path[:0] = paths.ALL
 
 import psutil  # noqa: E402
 
@@ -40,7 +42,10 @@ def measured(log: Path, tables: Path, way: str) -> tuple[float, float, float]:
     line += ["--log", str(log), "--tables", str(tables)]
     begin, spent = time.perf_counter(), {}
     process = psutil.Popen(
-        line, env=os.environ | environment, cwd=REPOSITORY / "tools", stderr=subprocess.DEVNULL
+        line,
+        env=os.environ | environment,
+        cwd=paths.REPOSITORY / "tools",
+        stderr=subprocess.DEVNULL,
     )
     while process.poll() is None:
         for one in [process, *process.children(recursive=True)]:

@@ -15,6 +15,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import paths
+
+sys.path.append(str(paths.BENCH_BOARD))  # it is a program, too: the load's own process
+
 from virtual.packets import encode, frame, text, u16
 
 _READINGS = (
