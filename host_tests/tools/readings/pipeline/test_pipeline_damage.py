@@ -1,6 +1,8 @@
 # cpython-only: Spark
 """A flipped bit in a sealed segment, from `outpost pipeline run` to the page: what is told."""
 
+import html
+
 import pytest
 
 import outpost_command
@@ -42,5 +44,5 @@ def test_one_message_is_missing_and_everybody_is_told(tmp_path):
     assert "1 message" in outpost("pipeline", "status", "--log", tmp_path / "log", *places).stdout
     assert outpost("report", *places, "--out", tmp_path / "page.html").returncode == 0
     page = (tmp_path / "page.html").read_text()
-    verdict = page[page.index('<p class="verdict">') :][:400]
+    verdict = html.unescape(page[page.index('<p class="verdict">') :][:400])
     assert "collector's log" in verdict and "need" in verdict and "damaged pieces" in verdict

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 PROGRAM = "outpost_submit.py"
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parents[2]
 _CONTENT = '''\
 """Made by `outpost pipeline package`: what spark-submit runs, as `outpost pipeline` with the same
 arguments."""

@@ -113,7 +113,7 @@ def _end_jvm() -> None:
 
 def _put_package_on_path() -> None:
     """Lets Spark's workers import outpost_tools even when it is not installed."""
-    folder = str(Path(__file__).resolve().parents[2])
+    folder = str(Path(__file__).resolve().parents[3])
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if folder not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, known)])
