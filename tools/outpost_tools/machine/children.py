@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
+from outpost_tools import FOLDER
+
 _PR_SET_PDEATHSIG = 1
 # Looked up here, because between fork and exec we must not import or load a library.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -33,7 +35,7 @@ def die_with_parent() -> None:
 
 def tools_environment(**more: str) -> dict[str, str]:
     """Our environment, with `outpost_tools` importable even when the package is not installed."""
-    tools = str(Path(__file__).resolve().parents[2])
+    tools = str(FOLDER.parent)
     path = os.pathsep.join(p for p in (tools, os.environ.get("PYTHONPATH", "")) if p)
     return {**os.environ, "PYTHONPATH": path, **more}
 

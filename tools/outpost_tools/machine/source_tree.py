@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from outpost_tools import FOLDER
 from outpost_tools.errors import ToolError
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_CHECKOUT = _PACKAGE.parents[1]
-_INSTALLED = _PACKAGE / "tree"
+_CHECKOUT = FOLDER.parents[1]
+_INSTALLED = FOLDER / "tree"
 
 
 def is_checkout() -> bool:

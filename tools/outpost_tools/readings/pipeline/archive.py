@@ -9,8 +9,9 @@ import os
 import zipfile
 from pathlib import Path
 
+from outpost_tools import FOLDER
+
 PROGRAM = "outpost_submit.py"
-_PACKAGE = Path(__file__).resolve().parents[2]
 _CONTENT = '''\
 """Made by `outpost pipeline package`: what spark-submit runs, as `outpost pipeline` with the same
 arguments."""
@@ -25,19 +26,19 @@ sys.exit(main(["pipeline", *sys.argv[1:]]))
 
 def is_zip() -> bool:
     """Whether this code runs from such a zip; spark-submit has then given it to the executors."""
-    return not _PACKAGE.is_dir()
+    return not FOLDER.is_dir()
 
 
 def write(path: Path) -> None:
     """Writes only what the executors import: Python files."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     files = sorted(
-        file for file in _PACKAGE.rglob("*.py") if not file.is_relative_to(_PACKAGE / "tree")
+        file for file in FOLDER.rglob("*.py") if not file.is_relative_to(FOLDER / "tree")
     )
     try:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in files:
-                entry = zipfile.ZipInfo(str(file.relative_to(_PACKAGE.parent)))
+                entry = zipfile.ZipInfo(str(file.relative_to(FOLDER.parent)))
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
         temporary.replace(path)

@@ -20,6 +20,7 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from outpost_tools import FOLDER
 from outpost_tools.errors import ToolError
 from outpost_tools.readings.pipeline import archive, settings
 
@@ -113,7 +114,7 @@ def _end_jvm() -> None:
 
 def _put_package_on_path() -> None:
     """Lets Spark's workers import outpost_tools even when it is not installed."""
-    folder = str(Path(__file__).resolve().parents[3])
+    folder = str(FOLDER.parent)
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if folder not in known:
         os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, known)])

@@ -169,23 +169,24 @@ def _open_locked(path: Path) -> int:
     except OSError as error:
         raise ToolError(f"{path}: {error.strerror}") from None
     try:
-        _check_kind(handle, path)  # first: a device is everybody's, and so is its lock
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(handle, path)
     except ToolError:
         os.close(handle)
         raise
-    except OSError:
-        os.close(handle)
-        raise ToolError(
-            f"{path} is in use by another bridge; stop it, or give this one another output"
-        ) from None
     return handle
 
 
-def _check_kind(handle: int, path: Path) -> None:
+def _lock(handle: int, path: Path) -> None:
     """Raises ToolError."""
+    # first: a device is everybody's, and so is its lock
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise ToolError(f"{path}: not a regular file, so lines would not be durable; name another")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ToolError(
+            f"{path} is in use by another bridge; stop it, or give this one another output"
+        ) from None
 
 
 def _check_lines(handle: int, length: int, path: Path) -> None:
