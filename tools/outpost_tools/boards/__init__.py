@@ -7,7 +7,7 @@ settings/  a board's settings, checked before a board is touched
 flash/     `outpost flash`, `provision` and `build`
 selftest/  `outpost selftest`: a board tests itself
 monitor/   `outpost monitor` and `devices`: watches boards, changes nothing
-setup/     the same in the browser
+setup/     `outpost setup`: settings, then flashing, in the browser
 send/      commands over the broker
 update/    new firmware over the broker, on trial
 outbox/    reads the image of an outbox, and rescues its messages

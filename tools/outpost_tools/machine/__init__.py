@@ -1,4 +1,4 @@
-"""This machine, and the sources that it has of the boards.
+"""This machine: files, processes, clock, programs; and the firmware's sources on it.
 
 files.py          replaces files atomically
 exposure.py       who else can read a password
