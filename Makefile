@@ -79,7 +79,7 @@ power-loss: setup  ## the long hunt: CUTS=n power cuts (100,000) in the outbox's
 prove: setup  ## every state and every cut at small geometries, sessions too; SHORT=1: what CI runs
 	@$(BIN)/python host_tests/prove/prove_outbox.py $(if $(SHORT),--short)
 	@$(BIN)/python host_tests/prove/prove_session.py $(if $(SHORT),--short)
-	@$(BIN)/python host_tests/prove/prove_progress.py $(if $(SHORT),--short,--every 7)
+	@$(BIN)/python host_tests/prove/prove_progress.py $(if $(SHORT),--short)
 
 mutants: setup  ## each token of the library changed, and what kills it: hours; EVERY=n
 	@for set in outbox sessions level5 client; do $(BIN)/python host_tests/prove/mutants.py $$set \

@@ -22,8 +22,8 @@ from virtual.packets import encode
 
 STREAM = b"01234567"
 CONFIRMED = b"w"  # the topic of the confirmations
-TICK_MS = 16
-IDLE_MS = 200
+TICK_MS = 16  # between two polls while things happen; each poll that finds nothing doubles it
+IDLE_MS = 1024  # and the longest: a board that measures once a second
 RAM, FLASH, COLLECTOR, TWICE = "RAM", "flash", "collector", "QoS 2"
 STORES = (RAM, FLASH, COLLECTOR, TWICE)
 
@@ -163,6 +163,7 @@ class World:
         self._received: dict[int, int] = {}  # QoS 2, by identifier
         self._numbers: list[int] = []  # by sequence number
         self._idle_ends = self.setting.idle_ends
+        self._wait_ms = TICK_MS
 
     # --- The board ---
 
@@ -171,6 +172,7 @@ class World:
         qos = 2 if self.setting.store == TWICE else 1
         if self.client.publish(b"t/1", text, qos):
             return False
+        self._wait_ms = TICK_MS
         self._numbers.append(number)
         self.published.setdefault(number, self.connects)
         return True
@@ -182,9 +184,11 @@ class World:
 
     def step(self) -> None:
         self.now_ms += self._step_ms()
+        self._wait_ms = min(2 * self._wait_ms, IDLE_MS)
         for _ in range(6):
             if not self.client.poll(self.now_ms & 0x3FFFFFFF):
                 break
+            self._wait_ms = TICK_MS
         if self.network:
             self.network(self)
         if self._idle_ends and self.path and self.client.is_connected():
@@ -201,11 +205,9 @@ class World:
         return self.now_ms - self.path_ms if self.path and not self.path.has_ended else 0
 
     def _step_ms(self) -> int:
-        path, session = self.path, self.client.session
-        if path and path.queue:
-            return max(min(path.queue[0][0] - self.now_ms, IDLE_MS), 1)
-        is_busy = session.next_send != self.outbox.next_seq
-        return TICK_MS if is_busy and session.state == 2 and session.window else IDLE_MS
+        if self.path and self.path.queue:
+            return max(min(self.path.queue[0][0] - self.now_ms, self._wait_ms), 1)
+        return self._wait_ms
 
     def run(self, seconds: float, until: Callable[[], bool]) -> bool:
         end_ms = self.now_ms + seconds * 1000

@@ -2,7 +2,7 @@
 """Checks the law of progress (`firmware/outpost/suspects.py`) in virtual time: each verdict on each
 of four messages, four good ones beside them, at every level and over every store.
 
-    python host_tests/prove/prove_progress.py              every mixture; `make prove`: one of 7
+    python host_tests/prove/prove_progress.py              every mixture: what `make prove` runs
     python host_tests/prove/prove_progress.py --short      one of 997 mixtures: what CI runs
     python host_tests/prove/prove_progress.py --level 5 --store collector
     python host_tests/prove/prove_progress.py --networks   bad networks: nothing may be set aside
@@ -15,11 +15,13 @@ aside, or a good one was lost.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -33,7 +35,7 @@ GOOD = 4
 JUDGED = 4
 LONGEST_S = 6 * 3600
 MORE = 100  # messages that follow, one a minute; and the number of each
-SHOWN = 3  # of the blocked runs
+SHOWN = 3  # of the blocked runs of a setting
 # Reason codes that a server may send (MQTT 5.0: 3.14.2.1, 3.4.2.1)
 DISCONNECTS = (
     0x00, 0x80, 0x81, 0x82, 0x83, 0x87, 0x89, 0x8B, 0x8D, 0x8E, 0x8F, 0x90, 0x93, 0x94, 0x95, 0x96,
@@ -69,7 +71,14 @@ class Tally:
     blocked: int = 0
     most: int = 0  # connections that the slowest good message took
     nearest: float = 0  # of the bound
-    lost: int = 0
+    shown: list[str] = field(default_factory=list)  # runs that were blocked, in words
+
+    def add(self, other: Tally) -> None:
+        self.runs += other.runs
+        self.blocked += other.blocked
+        self.most = max(self.most, other.most)
+        self.nearest = max(self.nearest, other.nearest)
+        self.shown += other.shown
 
 
 def mixtures(setting: Setting, every: int, seed: int = 0) -> Iterator[tuple[Verdict, ...]]:
@@ -133,27 +142,33 @@ def is_released(world: World) -> bool:
 GOODS = Verdict()
 
 
-def explore(level: int, store: str, every: int, seed: int) -> Tally:
+def explore_setting(level: int, store: str, place: int, every: int, seed: int) -> Tally:
+    """place: of the setting."""
+    tally, setting = Tally(), Setting(level=level, store=store, **SETTINGS[place])
+    for verdicts in mixtures(setting, every, seed + place * 13):
+        world, is_done = run(setting, verdicts)
+        taken = [at - world.published[n] for n, at in world.taken.items() if n < MORE]
+        last = max(taken, default=0)
+        most = bound(setting, verdicts)
+        tally.runs += 1
+        tally.most = max(tally.most, last)
+        tally.nearest = max(tally.nearest, last / most)
+        if not is_done or last > most:
+            tally.blocked += 1
+            tally.shown.append(
+                f"  blocked: {setting}: {', '.join(map(str, verdicts))}: "
+                f"{len(world.taken)} taken, connection {last} of {most} "
+                f"({world.connects} made)"
+            )
+    del tally.shown[SHOWN:]
+    return tally
+
+
+def explore(pool: Executor, level: int, store: str, every: int, seed: int) -> Tally:
+    one = functools.partial(explore_setting, level, store, every=every, seed=seed)
     tally = Tally()
-    for place, options in enumerate(SETTINGS):
-        setting = Setting(level=level, store=store, **options)
-        for verdicts in mixtures(setting, every, seed + place * 13):
-            world, is_done = run(setting, verdicts)
-            taken = [at - world.published[n] for n, at in world.taken.items() if n < MORE]
-            last = max(taken, default=0)
-            most = bound(setting, verdicts)
-            tally.runs += 1
-            tally.most = max(tally.most, last)
-            tally.nearest = max(tally.nearest, last / most)
-            if not is_done or last > most:
-                tally.blocked += 1
-                if tally.blocked <= SHOWN:
-                    print(
-                        f"  blocked: {setting}: {', '.join(map(str, verdicts))}: "
-                        f"{len(world.taken)} taken, connection {last} of {most} "
-                        f"({world.connects} made)",
-                        file=sys.stderr,
-                    )
+    for found in pool.map(one, range(len(SETTINGS))):
+        tally.add(found)
     return tally
 
 
@@ -276,6 +291,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which of them")
     parser.add_argument("--level", type=int, choices=(3, 4, 5), help="this level only")
     parser.add_argument("--store", choices=STORES, help="this store only")
+    parser.add_argument("--processes", type=int, help="at once (all processors)")
     parser.add_argument("--networks", action="store_true", help="bad networks only")
     options = parser.parse_args(words)
     every = 997 if options.short else options.every
@@ -286,14 +302,16 @@ def main(words: list[str] | None = None) -> int:
     if options.networks:
         return int(failed)
     print(HEAD)
-    for level, store in itertools.product(levels, stores):
-        tally = explore(level, store, every, options.seed)
-        failed = failed or tally.blocked > 0 or not tally.runs
-        print(
-            f"{level:5}  {store:<10} {tally.runs:7,} {tally.blocked:8,} {tally.most:12} "
-            f"{tally.nearest:9.2f}",
-            flush=True,
-        )
+    with ProcessPoolExecutor(options.processes) as pool:
+        for level, store in itertools.product(levels, stores):
+            tally = explore(pool, level, store, every, options.seed)
+            failed = failed or tally.blocked > 0 or not tally.runs
+            print(
+                f"{level:5}  {store:<10} {tally.runs:7,} {tally.blocked:8,} {tally.most:12} "
+                f"{tally.nearest:9.2f}",
+                flush=True,
+            )
+            print(*tally.shown, sep="\n", end="\n" * bool(tally.shown), file=sys.stderr)
     print(f"{time.monotonic() - begun:.0f} s")
     return 1 if failed else 0
 
