@@ -83,7 +83,8 @@ class Board:
         kind, options = ExactlyOnceSession, {"level": 4} if self.level == 4 else {}
         kind = kind if self.level == 4 else over(kind)
         link = open_link({"broker_host": "127.0.0.1", "broker_port": self.port})
-        self.session = kind(self.outbox, b"board-1", **options)
+        # two boards of one name would end each other's connections
+        self.session = kind(self.outbox, b"board-%d" % self.level, **options)
         self.session.on_acknowledged = self._on_acknowledged
         self.client = Client(link, self.session, lambda: 0x8000)
         for name in self.refusal.filters:
