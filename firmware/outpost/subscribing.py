@@ -166,9 +166,10 @@ class SubscribingSession(Session):
             return False
         if self.next_send != self.outbox.next_seq and self._start_message():
             return True
-        # on_expired or on_refused may have closed the connection
-        self._is_others_turn = self.state == _CONNECTED and self._start_answers()
-        return self._is_others_turn
+        # on_expired or on_refused may have closed the connection, or published with QoS 0
+        is_free = self.state == _CONNECTED and not self.out_end
+        self._is_others_turn = is_free and self._start_answers()
+        return self.out_end > 0
 
     def _on_late(self, spared_ms):
         is_late = self._waited(self._request_ms) - spared_ms >= _ANSWER * self.response_ms

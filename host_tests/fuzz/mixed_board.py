@@ -64,6 +64,7 @@ class Board:
         )
         self.session.now_ms = self.now()
         self.client = Client(self._link, self.session, lambda: self.rng.getrandbits(16))
+        self._watch_starts()
         self._set_callbacks()
         if hasattr(self.session, "subscribe"):
             most = 2 if self.choices.kind == "exactly once" else 1
@@ -73,6 +74,21 @@ class Board:
             self.series = Series(self.outbox, TOPICS[0], b"dev", _COLUMNS, 100, record_bytes=size)
             self.clock = Clock(self.now())
             self.clock.set(20_000, 5, self.now())
+
+    def _watch_starts(self) -> None:
+        """A packet that goes out is not replaced by another one."""
+        session = self.session
+        start, start_message = session._start, session._start_message
+
+        def watched(data, length) -> None:
+            require(not session.out_end, "a packet was started over another")
+            start(data, length)
+
+        def watched_message() -> bool:
+            require(not session.out_end, "a PUBLISH was started over another packet")
+            return start_message()
+
+        session._start, session._start_message = watched, watched_message
 
     def _set_callbacks(self) -> None:
         session = self.session

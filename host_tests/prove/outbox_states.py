@@ -488,8 +488,9 @@ class Keys:
 
     def _most_live(self, newest: int) -> int:
         """Returns how many sectors before the newest a mount may take for the head: one, if the
-        newest has no record and no copy of its header, or may read as if it had none."""
-        if not self.chip.is_settled():
+        newest has no record and no copy of its header, or may read as if it had none. Where cells
+        are unstable at times, two always: what is released now would not be after the next cut."""
+        if not self.folding.torn or not self.chip.is_settled():
             return 2
         has_record = any(
             max(states) >= (_NEARLY if piece.sort == RECORD else _INTACT)

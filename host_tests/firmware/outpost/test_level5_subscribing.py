@@ -199,6 +199,27 @@ class TestQueuedMode(unittest.TestCase):
         self.assertEqual(bench.outbox.oldest_seq, 1)
 
 
+class TestHandlersThatPublish(unittest.TestCase):
+    def test_what_on_refused_publishes_is_not_replaced_by_an_answer(self):
+        """The server takes packets of 60 bytes: what was stored before is withdrawn while answers
+        are due."""
+        bench = connected()
+        bench.drop()
+        bench.publish(bytes(100))
+        said = []
+        bench.session.on_refused = lambda seq, code: said.append(
+            bench.client.publish(b"fault", b"%x" % code, 0)
+        )
+        while bench.stream.closed:
+            bench.poll()
+        asked = [frame(0x32, b"\x00\x03a/b" + bytes((0, one)) + b"\x00x") for one in (1, 2, 3)]
+        bench.stream.say(connack(b"\x27\x00\x00\x00\x3c", session_present=1) + b"".join(asked))
+        found = split(bench.poll(30).stream.take())
+        self.assertEqual(said, [0])
+        self.assertEqual([body[-2:] for first, body in found if first == 0x30], [b"95"])
+        self.assertEqual([first for first, _ in found].count(0x40), 3)
+
+
 class TestCollectorMode(unittest.TestCase):
     def test_confirmed_and_released(self):
         bench = Bench5("collector")
