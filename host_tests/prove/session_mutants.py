@@ -20,7 +20,7 @@ TESTS = (
     "test_session", "test_ticks", "test_session_bounds", "test_session_base", "test_session_house",
     "test_session_reader", "test_subscribing", "test_subscribing_bounds", "test_durable",
     "test_durable_steps", "test_queued", "test_progress", "test_progress_day",
-    "test_refused_filters",
+    "test_refused_filters", "test_level5_subscribing",
     "test_exactly_once", "test_exactly_once_state", "test_streaming", "test_in_flight",
     "test_connection_life", "test_suspects", "test_suspects_steps", "test_retry",
     "test_retry_steps", "test_client", "test_scripted_server", "test_conformance_client",
