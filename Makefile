@@ -190,7 +190,7 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 		$(BIN)/python host_tests/bench/collector_rate.py $$options || exit 1; done
 	@$(BIN)/python host_tests/bench/collector_rate.py --messages 600000 --put-ms 100
 	@$(BIN)/python host_tests/bench/collector_streams.py
-	@$(BIN)/python host_tests/bench/collector_loss.py
+	@$(BIN)/python host_tests/fuzz/hunt_collector_loss.py
 
 kills: setup  ## collector, group and broker killed at KILLS=n random moments each (60): exact?
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
@@ -216,13 +216,13 @@ kills-tables: setup  ## DRIVERS=n (2) at once, KILLS=n (75), on a folder or STOR
 kills-run: setup  ## `outpost run` killed KILLS=n times (20), its disk full, its clock set: lost?
 	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -m "" -n 0 -q \
 		host_tests/tools/servers/home/test_home.py -k killed
-	@$(BIN)/python host_tests/bench/home_bad_days.py
+	@$(BIN)/python host_tests/fuzz/hunt_home_days.py
 
 bad-days: setup  ## the collector on full, slow, read-only disks, jumping clocks, hostile load
-	@$(BIN)/python host_tests/bench/collector_bad_days.py
+	@$(BIN)/python host_tests/fuzz/hunt_collector_days.py
 
 soak-collector: setup  ## the collector under full load for MINUTES=n (60): memory flat, all stored?
-	@$(BIN)/python host_tests/bench/collector_soak.py $(if $(MINUTES),--minutes $(MINUTES))
+	@$(BIN)/python host_tests/fuzz/hunt_collector_soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-diff: venv  ## the last `make bench` against host_tests/baselines/bench.json, with its error
 	@$(BIN)/python host_tests/bench/bench_diff.py

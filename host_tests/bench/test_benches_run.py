@@ -1,6 +1,7 @@
 # cpython-only: runs the programs of this folder
-"""Every program of this folder runs, in a short form, as one types it: `make test-long`. Of what it
-measures, only exact figures are compared, with the tables of pages.
+"""Every program of this folder runs, in a short form, as one types it: `make test-long`; so do the
+hunts that start desktop tools. Of what it measures, only exact figures are compared, with the
+tables of pages.
 """
 
 import re
@@ -13,7 +14,7 @@ import pytest
 
 import marked_table
 from outpost_tools.machine import children
-from paths import BENCH, REPOSITORY
+from paths import BENCH, FUZZ, REPOSITORY
 
 LIMIT_S = 600
 # A section that could not be measured says so, and a program may end with 0 all the same.
@@ -37,15 +38,11 @@ SHORT = {
          "bench_page --from {folder}/bench.json --out {folder}/bench.html",
          "bench_diff {folder}/bench.json {folder}/bench.json"),
         ("chip_wake -k 'frozen, plain'",),
-        ("collector_bad_days 'a clock that jumps'",),
-        ("collector_loss --boards 1 --seconds 2",),
         ("collector_rate --messages 5000 --devices 50",),
-        ("collector_soak --minutes 0.05 --growth 9",),
         ("collector_streams --streams 20000 --changed 200",),
         ("export_rates --messages 5000",),
         ("fleet_year --measure {folder} 2 5 1",),
         ("fetch_peers",),
-        ("home_bad_days",),
         ("idle_connections --idle 50 --rate 200 --seconds 2 --turns 1",),
         ("installed_files",),
         ("journeys --hops",),
@@ -74,6 +71,12 @@ SHORT = {
         ("wear_of_boards",),
     )
 }  # fmt: skip
+HUNTS = (  # programs of fuzz/ that no test of their own runs
+    "hunt_collector_days 'a clock that jumps'",
+    "hunt_collector_loss --boards 1 --seconds 2",
+    "hunt_collector_soak --minutes 0.05 --growth 9",
+    "hunt_home_days",
+)
 # Exact figures: what the program prints has each line of this marked table.
 TABLES = {
     "kit_peers": (BENCH / "TOOLS.md", "kit"),
@@ -108,11 +111,11 @@ def programs() -> set[str]:
     }
 
 
-def run(line: str, folder: Path) -> str:
+def run(line: str, folder: Path, room: Path = BENCH) -> str:
     """Returns what it printed. Fails where it says that something was not measured."""
     name, *words = shlex.split(line.format(folder=folder))
     done = subprocess.run(
-        [sys.executable, str(BENCH / f"{name}.py"), *words], cwd=REPOSITORY, text=True,
+        [sys.executable, str(room / f"{name}.py"), *words], cwd=REPOSITORY, text=True,
         env=children.tools_environment(), capture_output=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     text = done.stdout + done.stderr
@@ -128,6 +131,12 @@ def test_a_bench_runs(name, tmp_path):
     if name in TABLES:
         missing = set(marked_table.read(*TABLES[name]).splitlines()) - {*printed.splitlines()}
         assert not missing, (missing, printed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", HUNTS)
+def test_a_hunt_runs(line, tmp_path):
+    run(line, tmp_path, FUZZ)
 
 
 def test_the_page_has_the_bytes_of_mqtt_5(tmp_path):
