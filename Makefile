@@ -127,11 +127,10 @@ fuzz: setup  ## random inputs: MQ codec, MQTT client, pipeline's readers; N=n ea
 	@$(BIN)/python host_tests/fuzz/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
 	@$(BIN)/python host_tests/fuzz/fuzz_messages.py $(or $(N),1000000) $(or $(SEED),1)
 
-bench: setup  ## side by side with the peers: tables, build/bench.json, build/bench.html
+bench: setup  ## side by side with the peers: tables, and build/bench.json
 	@$(PYTHON) tools/setup.py --arm || echo "bench: no MicroPython for ARM: its cells stay empty"
 	@$(PYTHON) tools/setup.py --rp2 || echo "bench: no MicroPython for the RP2040: no cycles"
-	@$(BIN)/python host_tests/bench/run_bench.py; status=$$?; \
-		$(BIN)/python host_tests/bench/bench_page.py && exit $$status
+	@$(BIN)/python host_tests/bench/run_bench.py
 
 bench-level5: setup  ## MQTT 5.0 beside 3.1.1: bytes on air, cycles of the emulated RP2040
 	@$(BIN)/python host_tests/bench/level5_bytes.py

@@ -4,7 +4,7 @@ with the profile.
 A row takes its figures only from the results of run_bench.py (the frozen sizes, which need a
 separate build, from baselines/size.csv). Its reason is beside it in ROWS and is shown only while
 the goal is not reached; the profile is from the same run. `table()` returns what build/bench.json
-keeps; `show()` prints it; bench_page.py makes the page.
+keeps; `show()` prints it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import sys
 import pytest
 
 import bench_diff
-import bench_page
 import goal_cells
 import goals
 import growth
@@ -228,14 +227,12 @@ def test_without_arm_the_row_says_so():
     assert "ARM: not to be had here" in next(iter(lines(results()).values()))["measured"]
 
 
-def test_the_table_is_printed_and_stands_on_the_page(capsys):
+def test_the_table_is_printed(capsys):
     found = goals.table(results())
     goals.show(found)
     printed = capsys.readouterr().out
-    html = bench_page.render({"goals": found, "instructions": COUNTS})
-    for line in found:
-        assert line["what"] in printed and bench_page.escape(line["what"]) in html
-    assert "NOT REACHED" in printed and "How it grows" in html
+    assert all(line["what"] in printed for line in found)
+    assert "NOT REACHED" in printed
 
 
 def test_the_frozen_rows_are_those_of_the_baseline(monkeypatch):

@@ -1,6 +1,6 @@
 # cpython-only: drives the interpreters from outside
-"""The benchmarks' programs on tiny runs: Outpost's promises hold in their cells; tables and page
-can be built. Figures: `make bench`.
+"""The benchmarks' programs on tiny runs: Outpost's promises hold in their cells, and tables can be
+built. Figures: `make bench`.
 """
 
 import json
@@ -8,7 +8,6 @@ import json
 import pytest
 
 import bench_diff
-import bench_page
 import fetch_peers
 import loopback
 import peers
@@ -100,27 +99,6 @@ def test_an_archive_with_another_hash_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(fetch_peers, "_PIP", "print('something else')")
     assert "not the pinned one" in fetch_peers.fetch("micropython-umqtt.simple").reason
-
-
-def test_the_page_needs_no_other_file_and_shows_every_section(section, rates):
-    sizes = {"outpost client": {"heap": 1, "mpy": 2}}
-    html = bench_page.render(
-        {"peers": section, "peer_rates": rates, "peer_sizes": sizes, "environment": {"cpus": 2}}
-    )
-    body = html[html.rindex("</script></head>") :]
-    assert "viewport" in html[:400] and "src=" not in body and "href=" not in body
-    for words in (
-        "Beside other clients",
-        "Reconnects/s over loopback",
-        "Size",
-        "mqtt_as",
-        "cpus: 2",
-    ):
-        assert words in body
-
-
-def test_a_page_about_nothing_is_a_page():
-    assert "</html>" in bench_page.render({})
 
 
 def test_the_difference_tells_change_from_noise():

@@ -35,7 +35,6 @@ SHORT = {
     one[0].partition(" ")[0]: one
     for one in (
         ("run_bench --short --blocks 1 --out {folder}/bench.json " + SECTIONS,
-         "bench_page --from {folder}/bench.json --out {folder}/bench.html",
          "bench_diff {folder}/bench.json {folder}/bench.json"),
         ("chip_wake -k 'frozen, plain'",),
         ("collector_rate --messages 5000 --devices 50",),
