@@ -32,7 +32,6 @@ _EXACT = ("qos0_heap", "qos1_heap", "qos0_writes", "qos1_writes", "reconnect_hea
 _WAITING = ("simple2", "robust2")  # their heap depends on how often they had to ask for the PUBACK
 _FLASH = ("erases", "programs", "bytes_programmed", "reads", "bytes_read", "heap_net", "heap_gross")
 _MOUNT = ("reads", "reads_to_first_message", "heap")
-_CPYTHON = ", CPython"
 _CUTS = ("cuts", "second_cuts", "duplicates")
 
 
@@ -42,11 +41,7 @@ def figures(results: dict) -> dict[str, Figure]:
     """
     if results and all(isinstance(value, list) for value in results.values()):
         return results
-    found = (
-        _cells(results.get("peers", {}))
-        | _cpython(results.get("cpython_cells", {}))
-        | _ratios(results)
-    )
+    found = _cells(results.get("peers", {})) | _ratios(results)
     for section, title in (
         ("instructions", "instructions"),
         ("instructions_arm", "instructions, ARM"),
@@ -90,14 +85,13 @@ def _cells(peers: dict) -> dict[str, Figure]:
     return _exact("", peers.get("cells", {})) | _exact(", ARM", peers.get("arm", {}))
 
 
-def _exact(mark: str, rows: dict[str, dict], second: str = "gross") -> dict[str, Figure]:
-    """second: the name of the second figure of a pair."""
+def _exact(mark: str, rows: dict[str, dict]) -> dict[str, Figure]:
     found: dict[str, Figure] = {}
     for name, row in rows.items():
         for key in _EXACT:
             if name not in _WAITING and row.get(key) is not None:
                 parts = (
-                    dict(zip((" net", f" {second}"), row[key], strict=True))
+                    dict(zip((" net", " gross"), row[key], strict=True))
                     if isinstance(row[key], list)
                     else {"": row[key]}
                 )
@@ -105,20 +99,14 @@ def _exact(mark: str, rows: dict[str, dict], second: str = "gross") -> dict[str,
     return found
 
 
-def _cpython(section: dict) -> dict[str, Figure]:
-    sizes = {f"minimqtt {name} mpy": [size] for name, size in section.get("mpy", {}).items()}
-    return _exact(_CPYTHON, section.get("cells", {}), "peak") | sizes
-
-
 def _ratios(results: dict) -> dict[str, Figure]:
     found: dict[str, Figure] = {}
-    for section, mark in (("peer_rates", ""), ("cpython_rates", _CPYTHON)):
-        for name, row in results.get(section, {}).items():
-            found |= {
-                f"{name}{mark} {kind} of raw": _three(one["ratio"])
-                for kind, one in row.items()
-                if name != "raw"
-            }
+    for name, row in results.get("peer_rates", {}).items():
+        found |= {
+            f"{name} {kind} of raw": _three(one["ratio"])
+            for kind, one in row.items()
+            if name != "raw"
+        }
     for name, row in results.get("loopback", {}).items():
         if isinstance(row, dict):
             found |= {

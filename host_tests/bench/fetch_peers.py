@@ -62,6 +62,7 @@ PINS = {
         "7a70f8f97d1273084397e854bbf9c254e1ae7e397f5473526e9bd6f56d8a4ea3",
     ),
 }
+UMQTT = tuple(name for name in PINS if name.startswith("micropython-"))
 MINIMQTT = tuple(name for name in PINS if name.startswith("adafruit-"))
 _TIMEOUT_S = 60
 _PIP = """

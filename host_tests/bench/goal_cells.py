@@ -119,18 +119,14 @@ def rate(kind: str, goal: float, part: str) -> Callable[[Results], Cell]:
 
 
 def times_peers(results: Results) -> str:
-    """Compares with MiniMQTT, both under CPython."""
-    found = {}
-    for section, names in (("peer_rates", ("simple", "robust")), ("cpython_rates", ("minimqtt",))):
-        rates = results.get(section, {})
-        for name in (each for peer in names for each in (peer, f"{peer}+") if each in rates):
-            found[name] = rates["outpost_ram_1"]["qos1"]["median"] / rates[name]["qos1"]["median"]
+    rates = results.get("peer_rates", {})
+    found = {
+        name: rates["outpost_ram_1"]["qos1"]["median"] / rates[name]["qos1"]["median"]
+        for name in ("simple", "simple+", "robust", "robust+")
+        if name in rates
+    }
     each = ", ".join(f"{times:,.2f} x {name}" for name, times in found.items())
-    return (
-        f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand; minimqtt: both under CPython)"
-        if found
-        else ""
-    )
+    return f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand)" if found else ""
 
 
 def _instructions(results: Results, kind: str) -> Profile:
@@ -202,18 +198,12 @@ def _modules(results: Results, configuration: size_report.Configuration) -> Prof
     ]
 
 
-def peer_sizes(key: str) -> Callable[[Results], str]:
-    def peers(results: Results) -> str:
-        rows = {
-            name: row[key]
-            for name, row in results["peer_sizes"].items()
-            if not name.startswith("outpost")
-        }
-        mpy = results.get("cpython_cells", {}).get("mpy")
-        rows |= {"minimqtt with what it imports": sum(mpy.values())} if mpy and key == "mpy" else {}
-        return ", ".join(f"{name} {value:,}" for name, value in rows.items())
-
-    return peers
+def peer_sizes(results: Results) -> str:
+    return ", ".join(
+        f"{name} {row['heap']:,}"
+        for name, row in results["peer_sizes"].items()
+        if not name.startswith("outpost")
+    )
 
 
 def flash(results: Results) -> Cell:

@@ -112,7 +112,7 @@ ROWS = (
         "programmed in whole pages and read back. The chip here is RAM behind a Python driver, "
         "which counts, too."),
     Row("Heap after import and one instance, .mpy: client alone", "<= 11,000 B, line numbers kept",
-        cells.size(cells.ALONE, size_report.CLIENT), cells.peer_sizes("heap"),
+        cells.size(cells.ALONE, size_report.CLIENT), cells.peer_sizes,
         "The heap is bytecode, names and constants of the modules below, as one reads them, then "
         "the buffers of the instance."),
     Row("Heap after import and one instance, .mpy: with outbox, reconnect, telemetry",

@@ -5,9 +5,8 @@ Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), 
 (publishes and reconnects/s, in blocks: spread.py), `peer_sizes` (heap after import, .mpy bytes) and
 `modules` (where Outpost's bytes are). A peer is listed with Nagle's algorithm as it comes, and as
 `name+` with TCP_NODELAY set on its socket. A cell that cannot be measured is empty and says why.
-Left out: mqtt_as, which is not on PyPI (the design has figures of another day); MiniMQTT, which
-does not run on MicroPython: what this reports for its import is printed here, and its cells are in
-tables for CPython (peers_cpython.py).
+Left out: mqtt_as, which is not on PyPI (the design has figures of another day), and MiniMQTT, which
+does not run on MicroPython.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import fetch_peers
 import size_report
@@ -65,20 +63,19 @@ COLUMNS = {  # of the cells: (heading, width)
 }
 KINDS = {"qos0": "QoS 0 publishes/s", "qos1": "QoS 1 publishes/s", "reconnect": "reconnects/s"}
 SET_UP = {"i386": "make setup", "armhf": "python3 tools/setup.py --arm"}
+SCRIPT = str(HOST_TESTS / "bench" / "peer_cells.py")
 _IDLE_A_SECOND = 100  # peer_cells.py polls every 10 ms
 
 
 class Rig:
     """The interpreter, and a folder with the files of the available peers. Raises ToolError."""
 
-    script = "peer_cells.py"
-
     def __init__(self, folder: Path, *, offline: bool = False, architecture: str = "i386") -> None:
         command = interpreters.find_micropython(architecture)
         if command is None:
             raise ToolError(f"no MicroPython for {architecture}: run `{SET_UP[architecture]}`")
         self.command, self.folder = command, folder
-        self.peers = {} if offline else fetch_peers.fetch_all()
+        self.peers = {} if offline else fetch_peers.fetch_all(fetch_peers.UMQTT)
         for name in NEEDS:
             if self.has(name):
                 shutil.copytree(
@@ -95,7 +92,7 @@ class Rig:
         """Returns {peer: why its cells are empty}."""
         found = {name: self.why(name) for name in NEEDS if not self.has(name)}
         return found | {
-            "minimqtt": self.minimqtt(),
+            "minimqtt": "does not run on MicroPython",
             "mqtt_as": "not on PyPI: its figures in the design are of another day",
         }
 
@@ -105,26 +102,9 @@ class Rig:
             or "not asked for"
         )
 
-    def minimqtt(self) -> str:
-        parts = [peer for peer in self.peers.values() if peer.name in fetch_peers.MINIMQTT]
-        path = [peer.folder for peer in parts if peer.folder]
-        if not parts or len(path) < len(parts):
-            return "; ".join(peer.reason for peer in parts if peer.reason) or "not asked for"
-        try:
-            self.run("-c", "import adafruit_minimqtt.adafruit_minimqtt", path=path)
-        except ToolError as error:
-            said = str(error).splitlines()[-1]
-            return (
-                f"does not run on MicroPython ({said}): its cells are in the tables under CPython"
-            )
-        return (
-            "imports on MicroPython, but its connection manager takes "
-            "CPython's and CircuitPython's addresses alone"
-        )
-
-    def run(self, *words: str, path: list[Path] | None = None, timeout_s: int = 600) -> str:
+    def run(self, *words: str, timeout_s: int = 600) -> str:
         """Returns what the interpreter prints. Raises ToolError."""
-        parts = path or [self.folder, *(REPOSITORY / part for part in _PATHS)]
+        parts = [self.folder, *(REPOSITORY / part for part in _PATHS)]
         done = subprocess.run(
             [*self.command, "-X", "heapsize=16M", *words],
             env=os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])},
@@ -145,25 +125,14 @@ def rig(offline: bool = False, architecture: str = "i386") -> Iterator[tuple[Rig
         yield Rig(Path(folder), offline=offline, architecture=architecture), broker.port
 
 
-class Runs(Protocol):
-    """An interpreter with the clients on its path. script: in this folder, with a command line as
-    in peer_runs.py.
-    """
-
-    script: str
-
-    def run(self, *words: str, timeout_s: int = 600) -> str: ...
-
-
-def cells(one: Runs, port: int, names: list[str], count: int) -> dict[str, dict]:
+def cells(one: Rig, port: int, names: list[str], count: int) -> dict[str, dict]:
     """Returns {client: heap, writes, idle, reconnect}. A client that fails in all of them has only
     its reason."""
-    script = str(HOST_TESTS / "bench" / one.script)
     rows = {}
     for name in names:
         try:
             rows[name] = json.loads(
-                one.run(script, "one", str(port), name, str(count), timeout_s=60)
+                one.run(SCRIPT, "one", str(port), name, str(count), timeout_s=60)
             )
         except (ToolError, subprocess.TimeoutExpired) as error:
             rows[name] = {"name": name, "why": str(error).splitlines()[-1]}
@@ -187,22 +156,15 @@ def rates_block(
     """
     with rig(offline) as (one, port):
         both = [each for name in one.here() for each in (name, f"{name}+")]
-        return in_turns(one, port, rounds, count, slow, names or (*RAW, *OURS, *both))
-
-
-def in_turns(
-    one: Runs, port: int, rounds: int, count: int, slow: int, names: tuple[str, ...]
-) -> dict[str, dict]:
-    """Runs a block of these clients; as rates_block()."""
-    script = str(HOST_TESTS / "bench" / one.script)
-    printed = one.run(script, "rates", *map(str, (port, rounds, count, slow)), *names)
+        wanted = names or (*RAW, *OURS, *both)
+        printed = one.run(SCRIPT, "rates", *map(str, (port, rounds, count, slow)), *wanted)
     found: dict[str, dict] = defaultdict(lambda: defaultdict(list))
     for line in map(json.loads, printed.splitlines()):
         found[line["name"]][line["kind"]].append(line["rate"])
     return found
 
 
-def rates(blocks: list[dict], where: str = "Over loopback") -> dict[str, dict]:
+def rates(blocks: list[dict]) -> dict[str, dict]:
     """Returns the section {client: {kind: its spread, `ratio`: its spread as a ratio to the raw
     loop}}."""
     result: dict[str, dict] = defaultdict(dict)
@@ -211,7 +173,7 @@ def rates(blocks: list[dict], where: str = "Over loopback") -> dict[str, dict]:
             values = [statistics.median(block[name][kind]) for block in blocks]
             ratios = [spread.ratio(block[name][kind], block[LIMIT][kind]) for block in blocks]
             result[name][kind] = spread.spread(values) | {"ratio": spread.spread(ratios)}
-    show_rates(result, where)
+    show_rates(result)
     return dict(result)
 
 
@@ -236,16 +198,14 @@ def peers(count: int = 50, offline: bool = False) -> dict:
     return result
 
 
-def show_cells(
-    rows: dict[str, dict], interpreter: str, columns: dict[str, tuple[str, int]] = COLUMNS
-) -> None:
+def show_cells(rows: dict[str, dict], interpreter: str) -> None:
     print(
         f"\nOne client, 24 B of topic, 64 B of payload, {interpreter}; heap per publish; "
         "(nor: flash outbox)"
     )
-    print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in columns.values()))
+    print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in COLUMNS.values()))
     for name, row in rows.items():
-        line = "".join(f"{text(row.get(key)):>{width}}" for key, (_, width) in columns.items())
+        line = "".join(f"{text(row.get(key)):>{width}}" for key, (_, width) in COLUMNS.items())
         print(f"{name:<16}" + line, row.get("why", ""))
 
 
@@ -265,10 +225,11 @@ def text(value: list[float] | float | bool | None) -> str:
     return f"{value:.2f}"
 
 
-def show_rates(speed: dict[str, dict], where: str) -> None:
+def show_rates(speed: dict[str, dict]) -> None:
     one = speed[LIMIT]["qos1"]
     print(
-        f"\n{where}, ratio to the raw loop in the same block: median of {one['blocks']} blocks, "
+        "\nOver loopback, ratio to the raw loop in the same block: "
+        f"median of {one['blocks']} blocks, "
         f"and between what a second run's median lies in {one['holds']:.2%}:"
     )
     for name, row in speed.items():

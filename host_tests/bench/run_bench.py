@@ -39,7 +39,6 @@ import goals
 import instructions
 import loopback
 import peers
-import peers_cpython
 import series_bytes
 import short_forms
 import size_report
@@ -117,7 +116,6 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "peers": peers.peers,
     "peer_sizes": peers.peer_sizes,
     "modules": peers.modules,
-    "cpython_cells": peers_cpython.cells,
     "outbox_vs_littlefs": outbox_vs_littlefs,
     "mount": mount,
     "series": series_bytes.section,
@@ -133,7 +131,6 @@ SECTIONS: dict[str, Callable[[], Any]] = {
 RATES = {
     "loopback": Rates(loopback.block, loopback.loopback, spread.BLOCKS),
     "peer_rates": Rates(peers.rates_block, peers.rates, spread.BLOCKS),
-    "cpython_rates": Rates(peers_cpython.rates_block, peers_cpython.rates, spread.BLOCKS),
     "collector": Rates(short_forms.collector_block, short_forms.collector, 5),
     "segments": Rates(short_forms.segments_block, short_forms.segments, 7),
 }

@@ -24,8 +24,8 @@ BAD = re.compile(
 # Not these: instructions_arm needs qemu; chip_start takes the chip of `chip` for 10 s of CPU more;
 # chip_wake and series have lines of their own.
 SECTIONS = (
-    "peers peer_sizes modules cpython_cells outbox_vs_littlefs mount loopback peer_rates "
-    "cpython_rates collector segments spark instructions chip chip_series power_cuts"
+    "peers peer_sizes modules outbox_vs_littlefs mount loopback peer_rates "
+    "collector segments spark instructions chip chip_series power_cuts"
 )
 
 
@@ -88,7 +88,6 @@ PARTS = {  # what runs them
     "installed_blocks": "installed_files",
     "littlefs_bench": "run_bench",
     "mount_bench": "run_bench",
-    "peer_cells_cpython": "peer_runs",
     "series_stores": "series_bytes",
 }
 EXCEPTIONS = {
