@@ -42,11 +42,7 @@ def figures(results: dict) -> dict[str, Figure]:
     if results and all(isinstance(value, list) for value in results.values()):
         return results
     found = _cells(results.get("peers", {})) | _ratios(results)
-    for section, title in (
-        ("instructions", "instructions"),
-        ("instructions_arm", "instructions, ARM"),
-    ):
-        found |= _counts(title, results.get(section, {}))
+    found |= _counts(results.get("instructions", {}))
     for name, row in results.get("peer_sizes", {}).items():
         found |= {f"{name} {key}": [value] for key, value in row.items()}
     for row in results.get("outbox_vs_littlefs", []):
@@ -66,7 +62,7 @@ def figures(results: dict) -> dict[str, Figure]:
     }
 
 
-def _counts(title: str, counts: dict[str, int]) -> dict[str, Figure]:
+def _counts(counts: dict[str, int]) -> dict[str, Figure]:
     """A peer's figures, with the least and the most of its repetitions, because peers that allocate
     vary.
     """
@@ -75,7 +71,7 @@ def _counts(title: str, counts: dict[str, int]) -> dict[str, Figure]:
     for name, value in counts.items():
         if name not in edges:
             least, most = counts.get(f"{name}, least"), counts.get(f"{name}, most")
-            found[f"{title}: {name}"] = (
+            found[f"instructions: {name}"] = (
                 [value] if least is None or most is None else [least, value, most]
             )
     return found

@@ -69,8 +69,7 @@ def _exact_rows(have: Figures) -> list[str]:
             [_pair(have, name, "reconnect_heap") for name in _COLUMNS],
         ),
         _row("writes per QoS 1 publish", [_one(have, f"{name} qos1_writes") for name in _COLUMNS]),
-        _row("instructions per QoS 1 message", _instructions(have, "instructions")),
-        _row("the same on ARM", _instructions(have, "instructions, ARM")),
+        _row("instructions per QoS 1 message", _instructions(have)),
     ]
 
 
@@ -253,16 +252,16 @@ def _pair(have: Figures, name: str, key: str) -> str:
     return " / ".join(parts) if _NONE not in parts else _NONE
 
 
-def _instructions(have: Figures, title: str) -> list[str]:
+def _instructions(have: Figures) -> list[str]:
     cells = []
     for kind in ("RAM", "flash"):
-        names = [f"{title}: {kind} {step}" for step in growth.STEPS]
+        names = [f"instructions: {kind} {step}" for step in growth.STEPS]
         cells.append(
             f"{sum(have[name][0] for name in names):,.0f}"
             if all(name in have for name in names)
             else _NONE
         )
-    return cells + [_one(have, f"{title}: {name}") for name in ("simple", "robust")]
+    return cells + [_one(have, f"instructions: {name}") for name in ("simple", "robust")]
 
 
 def _spread(have: Figures, name: str) -> str:

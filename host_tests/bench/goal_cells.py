@@ -294,25 +294,16 @@ def _busy(results: Results) -> Profile:
 def stored_instructions(results: Results) -> Cell:
     found = _section(results, "instructions")
     whole = growth.whole(found, "flash")
-    arm = results.get("instructions_arm") or {}
-    beside = (
-        f", ARM {growth.whole(arm, 'flash'):,}"
-        if "flash publish" in arm
-        else ", ARM: not counted here"
-    )
     robust = found.get("robust")
     if robust is None:
         raise Missing("umqtt.robust could not be had")
-    return Cell(f"{whole:,}{beside}", _state(whole < robust), _instructions(results, "flash"))
+    return Cell(f"{whole:,}", _state(whole < robust), _instructions(results, "flash"))
 
 
 def robust_instructions(results: Results) -> str:
-    arm = results.get("instructions_arm") or {}
-    each = (
-        f"{name} {results['instructions'][name]:,}{f', ARM {arm[name]:,}' if name in arm else ''}"
-        for name in ("robust", "simple", "raw")
+    return "; ".join(
+        f"{name} {results['instructions'][name]:,}" for name in ("robust", "simple", "raw")
     )
-    return "; ".join(each)
 
 
 CHIP_GOALS = {"QoS 0": 36_500, "RAM QoS 1, all three": 90_000, "stored QoS 1, all three": 150_000}

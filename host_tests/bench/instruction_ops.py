@@ -170,18 +170,6 @@ def parts():
         end()
 
 
-def mount():
-    """Most of it is the newest sector, which is full here. mount_bench.py measures what a block
-    adds, because more blocks would take minutes of stepping.
-    """
-    again = Outbox(flash(4)._device)
-    again.mount()
-    gc.collect()
-    begin("mount, 4 blocks")
-    again.mount()
-    end()
-
-
 def turn(outbox, topic, length):
     """append, load of the oldest held, discard of it: all that the outbox does for a message."""
     outbox.append(topic, PAYLOAD, length)
@@ -281,7 +269,7 @@ def windows():
 
 
 PORT = int(sys.argv[1])
-SETS = {"ours": ours, "parts": parts, "mount": mount, "growth": growth, "windows": windows}
+SETS = {"ours": ours, "parts": parts, "growth": growth, "windows": windows}
 begin("empty")
 end()
 begin("empty")

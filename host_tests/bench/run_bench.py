@@ -120,7 +120,6 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "mount": mount,
     "series": series_bytes.section,
     "instructions": instructions.instructions,
-    "instructions_arm": instructions.on_arm,
     "chip": chip_cycles.cycles,
     "chip_series": chip_cycles.series,
     "chip_start": chip_cycles.start,

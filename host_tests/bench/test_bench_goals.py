@@ -286,13 +286,10 @@ def test_a_second_run_outside_of_the_spread_is_told(
 
 
 def test_every_section_is_compared():
-    given = bench_diff.figures(
-        results() | {"instructions_arm": {"RAM publish": 5}, "outbox_vs_littlefs": [], "mount": []}
-    )
+    given = bench_diff.figures(results() | {"outbox_vs_littlefs": [], "mount": []})
     for start in (
         "outpost_ram_1 qos1_heap net",
         "instructions: robust",
-        "instructions, ARM: RAM publish",
         "loopback ram_window_1 of raw",
     ):
         assert start in given

@@ -21,8 +21,8 @@ LIMIT_S = 600
 BAD = re.compile(
     r"not measured:|not counted|NOT AS IT|Traceback|FAILED|failed|skipped|is not there", re.I
 )
-# Not these: instructions_arm needs qemu; chip_start takes the chip of `chip` for 10 s of CPU more;
-# chip_wake and series have lines of their own.
+# Not these: chip_start takes the chip of `chip` for 10 s of CPU more; chip_wake and series have
+# lines of their own.
 SECTIONS = (
     "peers peer_sizes modules outbox_vs_littlefs mount loopback peer_rates "
     "collector segments spark instructions chip chip_series power_cuts"
