@@ -31,7 +31,6 @@ Figure = list[float]  # one number; or low, median, high
 _EXACT = ("qos0_heap", "qos1_heap", "qos0_writes", "qos1_writes", "reconnect_heap", "idle_heap")
 _WAITING = ("simple2", "robust2")  # their heap depends on how often they had to ask for the PUBACK
 _FLASH = ("erases", "programs", "bytes_programmed", "reads", "bytes_read", "heap_net", "heap_gross")
-_MOUNT = ("reads", "reads_to_first_message", "heap")
 _CUTS = ("cuts", "second_cuts", "duplicates")
 
 
@@ -49,11 +48,6 @@ def figures(results: dict) -> dict[str, Figure]:
         found |= {
             f"flash: {row['store']}, unit {row['unit_bytes']}: {name}": [row[name]]
             for name in _FLASH
-        }
-    for row in results.get("mount", []):
-        found |= {
-            f"mount: {row['blocks']} blocks, {row['held']} held: {name}": [row[name]]
-            for name in _MOUNT
         }
     return found | {
         f"power cuts: {name}": [results["power_cuts"][name]]

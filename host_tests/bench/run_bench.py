@@ -90,19 +90,6 @@ def outbox_vs_littlefs() -> list[dict]:
     return rows
 
 
-def mount() -> list[dict]:
-    """What a deep-sleep board spends at each wake before it can append."""
-    rows = micropython("mount_bench")
-    print("\nMount, 32-bit MicroPython on this machine; a read is 768 bytes; heap is given back:")
-    print(f"{'blocks':>7}{'held':>7}{'reads':>7}{'reads to 1st message':>22}{'heap B':>8}{'us':>8}")
-    for row in rows:
-        print(
-            f"{row['blocks']:>7}{row['held']:>7}{row['reads']:>7}"
-            f"{row['reads_to_first_message']:>22}{row['heap']:>8}{row['microseconds']:>8}"
-        )
-    return rows
-
-
 @dataclass(frozen=True)
 class Rates:
     """block: measures one block; finish: returns and prints the section from all blocks."""
@@ -117,7 +104,6 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "peer_sizes": peers.peer_sizes,
     "modules": peers.modules,
     "outbox_vs_littlefs": outbox_vs_littlefs,
-    "mount": mount,
     "series": series_bytes.section,
     "instructions": instructions.instructions,
     "chip": chip_cycles.cycles,

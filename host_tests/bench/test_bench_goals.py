@@ -77,23 +77,23 @@ def test_make_bench_fails_with_a_section_and_names_it_at_the_end(monkeypatch, ca
     def no_emulator():
         raise ToolError("no MicroPython for the RP2040")
 
-    monkeypatch.setattr(run_bench, "SECTIONS", {"chip": no_emulator, "mount": lambda: []})
+    monkeypatch.setattr(run_bench, "SECTIONS", {"chip": no_emulator, "peers": lambda: []})
     out = ["--out", str(tmp_path / "bench.json")]
-    assert run_bench.main(["chip", "mount", *out]) == 1
+    assert run_bench.main(["chip", "peers", *out]) == 1
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == "bench: section chip failed: no MicroPython for the RP2040"
-    assert run_bench.main(["mount", *out]) == 0
+    assert run_bench.main(["peers", *out]) == 0
 
 
 def test_a_section_that_fails_keeps_no_figure_of_an_earlier_run():
-    kept = {"spark": {"rate": 1}, "mount": [1], "failed": {}}
+    kept = {"spark": {"rate": 1}, "peers": [1], "failed": {}}
     assert run_bench.merged(kept, {"failed": {"spark": "no Java"}}) == {
-        "mount": [1],
+        "peers": [1],
         "failed": {"spark": "no Java"},
     }
-    assert run_bench.merged(kept, {"failed": {}, "mount": [2]}) == {
+    assert run_bench.merged(kept, {"failed": {}, "peers": [2]}) == {
         "spark": {"rate": 1},
-        "mount": [2],
+        "peers": [2],
         "failed": {},
     }
 
@@ -286,7 +286,7 @@ def test_a_second_run_outside_of_the_spread_is_told(
 
 
 def test_every_section_is_compared():
-    given = bench_diff.figures(results() | {"outbox_vs_littlefs": [], "mount": []})
+    given = bench_diff.figures(results() | {"outbox_vs_littlefs": []})
     for start in (
         "outpost_ram_1 qos1_heap net",
         "instructions: robust",
