@@ -138,10 +138,9 @@ bench-level5: setup  ## MQTT 5.0 beside 3.1.1: bytes on air, cycles of the emula
 	@$(BIN)/python host_tests/rigs/rp2040/cycles.py --json build/level5_cycles.json \
 		--script host_tests/rigs/rp2040/on_chip/level5.py
 
-bench-pipeline: setup  ## rates of the reader, where the CPU of a row goes, state of deduplication
+bench-pipeline: setup  ## rates of the pipeline's reader, and where the CPU of a row goes
 	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
 	@$(BIN)/python host_tests/bench/pipeline_profile.py
-	@$(BIN)/python host_tests/bench/pipeline_state.py
 
 bench-series: setup  ## a million samples through collector and pipeline; SAMPLES=n SINGLES=n
 	@$(BIN)/python host_tests/bench/series_million.py --samples $(or $(SAMPLES),1000000) \

@@ -1,7 +1,7 @@
 """How fast segments become Arrow: the pipeline's reader beside its exact reader (message by
 message), in turns.
 
-    python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--series] [--spark]
+    python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--spark]
 
 Through Spark, the CPU of each kind of process and thread shows what limits the rate; start-up is
 included, so a short sample is slow.
@@ -30,7 +30,6 @@ sys.path.extend(paths.ALL)
 
 import pipeline_load
 import process_tree
-import series_load
 from outpost_tools.readings.pipeline import decode, job
 from outpost_tools.readings.pipeline import exact as exact_reader
 
@@ -145,9 +144,6 @@ def arguments() -> argparse.Namespace:
         "--messages", type=int, default=1_000_000, help="%(default)s, three readings each"
     )
     parser.add_argument(
-        "--series", action="store_true", help="each message a series of 60 samples of three values"
-    )
-    parser.add_argument(
         "--rounds",
         type=int,
         default=3,
@@ -163,8 +159,7 @@ def main() -> None:
     args = arguments()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder)
-        load = series_load if args.series else pipeline_load
-        rows = load.write_log(log, args.messages, segment_bytes=4 << 20)
+        rows = pipeline_load.write_log(log, args.messages, segment_bytes=4 << 20)
         paths = [str(path) for path in sorted(log.glob("*/*.seg"))]
         size = sum(os.path.getsize(path) for path in paths)
         print(

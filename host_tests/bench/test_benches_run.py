@@ -54,7 +54,6 @@ SHORT = {
         ("pipeline_profile --messages 20000 --rounds 1",),
         ("pipeline_rates --messages 5000 --rounds 1",),
         ("pipeline_rounds --wakes 10 --rounds 1",),
-        ("pipeline_state --messages 100000 --devices 50 --batch 20000",),
         ("real_series",),
         ("report_memory --days 2",),
         ("round_requests --json {folder}/requests.json",
