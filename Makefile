@@ -11,7 +11,7 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # The tests start Python often: it keeps its cache of modules, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
+.PHONY: bad-days bench bench-collector bench-diff bench-export bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-silver \
 	bench-sources bench-start bench-store bench-year brokers build clean cluster-test commands \
 	demo demo-seeds format fuzz help home-assistant kills kills-foreign kills-readers \
@@ -164,9 +164,6 @@ live-pictures: setup  ## 40 pictures of the live page, in build/live-pictures, t
 bench-live: setup  ## the live page under load: CPU, memory, MQTT to screen; BOARDS=n SECONDS=n
 	@$(BIN)/python host_tests/bench/live_load.py --boards $(or $(BOARDS),400) \
 		--seconds $(or $(SECONDS),60)
-
-bench-growth: setup  ## silver beside Spark on JSON lines and pandas, as rows grow; ROWS="n n"
-	@$(BIN)/python host_tests/bench/pipeline_growth.py $(if $(ROWS),--rows $(ROWS))
 
 bench-silver: setup  ## 2 M rows to silver: both engines beside PySpark, DuckDB, polars; ROWS=n
 	@$(BIN)/python host_tests/bench/silver_ways.py $(if $(ROWS),--rows $(ROWS))

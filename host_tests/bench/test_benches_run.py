@@ -50,7 +50,6 @@ SHORT = {
         ("level5_bytes --messages 50",),
         ("live_load --boards 20 --seconds 3",),
         ("loopback --messages 100 --rounds 1 --blocks 1",),
-        ("pipeline_growth --rows 2000 --ways outpost pandas --out {folder}/growth.json",),
         ("pipeline_profile --messages 20000 --rounds 1",),
         ("pipeline_rates --messages 5000 --rounds 1",),
         ("pipeline_rounds --wakes 10 --rounds 1",),
@@ -60,7 +59,7 @@ SHORT = {
          "store_costs --measured {folder}/requests.json"),
         ("series_bytes",),
         ("series_million --samples 30000 --singles 0 --engine local --json {folder}/m",),
-        ("silver_ways --rows 6000 --ways outpost-local duckdb-delta polars-delta"
+        ("silver_ways --rows 6000 --ways outpost-spark outpost-local duckdb-delta polars-delta"
          " --json {folder}/silver.json",),
         ("size_parts",),
         ("size_report",),
@@ -83,7 +82,7 @@ TABLES = {
 }
 # Programs that are not run here, with the reason.
 PARTS = {  # what runs them
-    "growth_ways": "pipeline_growth",
+    "delta_ways": "silver_ways",
     "installed_blocks": "installed_files",
     "littlefs_bench": "run_bench",
     "series_stores": "series_bytes",
@@ -93,7 +92,7 @@ EXCEPTIONS = {
     "broker_drops": "`make brokers`, which CI runs",
     "memory_page": "writes a page; test_memory_fit.py compares it",
     "mistakes": "waits for minutes for peers that never end; test_mistakes.py has our column",
-    "pipeline_start": "36 s of CPU for two starts of Spark, which pipeline_growth does, too",
+    "pipeline_start": "36 s of CPU for two starts of Spark, which silver_ways does, too",
     "program_heap": "an emulated chip for minutes; `make size` has its short form",
 }
 
