@@ -17,12 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import growth
+import marked_table
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 BENCH = REPOSITORY / "host_tests" / "bench" / "README.md"
 WEAR = REPOSITORY / "firmware" / "WEAR.md"
 BASELINES = REPOSITORY / "host_tests" / "baselines"
-_END = "<!-- /figures -->\n"
 _NONE = "–"
 _COLUMNS = ("outpost_ram_1", "outpost_nor_1", "simple", "robust")
 _RATES = ("outpost_ram_1", "outpost_flash_1", "simple", "robust")
@@ -271,28 +271,9 @@ def _spread(have: Figures, name: str) -> str:
     return f"{median} ({low}–{high})"
 
 
-def shown(name: str, text: str) -> str:
-    """Returns the table of that name as it is in the text. Raises ValueError when a mark is
-    missing."""
-    _, begin, rest = text.partition(_begin(name))
-    found, end, _ = rest.partition(_END)
-    if not begin or not end:
-        marks = f"{_begin(name).strip()} and {_END.strip()}"
-        raise ValueError(f"{TABLES[name][0].name}: the table {name!r} lacks its marks: {marks}")
-    return found
-
-
-def _begin(name: str) -> str:
-    return f"<!-- figures: {name} -->\n"
-
-
 def write() -> None:
     for name, (page, make) in TABLES.items():
-        text = page.read_text(encoding="utf-8")
-        begin = _begin(name)
-        page.write_text(
-            text.replace(begin + shown(name, text) + _END, begin + make() + _END), "utf-8"
-        )
+        marked_table.write(page, name, make())
 
 
 if __name__ == "__main__":
