@@ -42,7 +42,6 @@ SHORT = {
         ("export_rates --messages 5000",),
         ("fleet_year --measure {folder} 2 5 1",),
         ("fetch_peers",),
-        ("idle_connections --idle 50 --rate 200 --seconds 2 --turns 1",),
         ("installed_files",),
         ("journeys --hops",),
         ("kit_peers",),
@@ -73,6 +72,7 @@ HUNTS = (  # programs of fuzz/ that no test of their own runs
     "hunt_collector_loss --boards 1 --seconds 2",
     "hunt_collector_soak --minutes 0.05 --growth 9",
     "hunt_home_days",
+    "hunt_idle_connections --idle 50 --rate 200 --seconds 2 --turns 1",
 )
 # Exact figures: what the program prints has each line of this marked table.
 TABLES = {
