@@ -29,7 +29,6 @@ import bench_readme  # noqa: E402 - the path must be set first
 
 Figure = list[float]  # one number; or low, median, high
 _EXACT = ("qos0_heap", "qos1_heap", "qos0_writes", "qos1_writes", "reconnect_heap", "idle_heap")
-_WAITING = ("simple2", "robust2")  # their heap depends on how often they had to ask for the PUBACK
 _FLASH = ("erases", "programs", "bytes_programmed", "reads", "bytes_read", "heap_net", "heap_gross")
 _CUTS = ("cuts", "second_cuts", "duplicates")
 
@@ -79,7 +78,7 @@ def _exact(mark: str, rows: dict[str, dict]) -> dict[str, Figure]:
     found: dict[str, Figure] = {}
     for name, row in rows.items():
         for key in _EXACT:
-            if name not in _WAITING and row.get(key) is not None:
+            if row.get(key) is not None:
                 parts = (
                     dict(zip((" net", " gross"), row[key], strict=True))
                     if isinstance(row[key], list)

@@ -36,14 +36,6 @@ PINS = {
         "1.0",
         "22a1b8c8e1128281efb13b3020927d07e33c5b747869da2cd77d37983a9ea002",
     ),
-    "micropython-umqtt.simple2": (
-        "2.2.0",
-        "48fd4da7701b95986293b06d343fbc564ebe7dfa82f5c8c09364c20df755f0e4",
-    ),
-    "micropython-umqtt.robust2": (
-        "2.2.0",
-        "da3a09a570868d8e4ae6d2fad475230f6f2b130b45711be6873f83b10ebd4a6c",
-    ),
     "adafruit-circuitpython-minimqtt": (
         "8.1.0",
         "2b2e0ff7847e53dd3d45863d2862cb4c90f2092252ede4fb84b2d77d5aba8c84",
@@ -120,8 +112,8 @@ def fetch(name: str) -> Peer:
 
 
 def fetch_all(names: Iterable[str] = PINS) -> dict[str, Peer]:
-    """Returns the peers by short name: simple, robust, simple2, robust2, minimqtt, and what this
-    needs: connectionmanager, ticks, typing.
+    """Returns the peers by short name: simple, robust, minimqtt, and what this needs:
+    connectionmanager, ticks, typing.
     """
     return {peer.short: peer for peer in map(fetch, names)}
 

@@ -56,20 +56,6 @@ class Peer:
         self.client.sock = factory(self.client.sock)
 
 
-class Peer2(Peer):
-    """simple2 and robust2: publish() does not wait; check_msg() takes the PUBACK and waits up to 1
-    ms for one.
-    """
-
-    def publish(self, qos):
-        client = self.client
-        client.publish(TOPIC, PAYLOAD, False, qos)
-        while client.rcv_pids:
-            client.check_msg()
-        if getattr(client, "conn_issue", None):  # robust2 hides its errors there
-            raise client.conn_issue[0]
-
-
 class Ours:
     """window > 1: publish(1) returns when the window has room; drain() waits for the rest."""
 
@@ -170,7 +156,7 @@ def kind_of(name):
         return Raw
     if name[:7] == "outpost":
         return Ours
-    return Peer2 if "2" in name else Peer
+    return Peer
 
 
 def make(name, port):

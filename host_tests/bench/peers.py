@@ -43,8 +43,6 @@ _PATHS = (
 NEEDS = {
     "simple": ("simple",),
     "robust": ("robust", "simple"),
-    "simple2": ("simple2",),
-    "robust2": ("robust2", "simple2"),
 }
 HEAP = ("outpost_ram_1", "outpost_nor_1")
 OURS = ("outpost_ram_1", "outpost_ram_16", "outpost_flash_1", "outpost_flash_16")
