@@ -138,8 +138,7 @@ bench-level5: setup  ## MQTT 5.0 beside 3.1.1: bytes on air, cycles of the emula
 	@$(BIN)/python host_tests/rigs/rp2040/cycles.py --json build/level5_cycles.json \
 		--script host_tests/rigs/rp2040/on_chip/level5.py
 
-bench-pipeline: setup  ## rates of the pipeline's reader, and where the CPU of a row goes
-	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
+bench-pipeline: setup  ## where the CPU of a row goes between a segment and Spark
 	@$(BIN)/python host_tests/bench/pipeline_profile.py
 
 bench-series: setup  ## a million samples through collector and pipeline; SAMPLES=n SINGLES=n

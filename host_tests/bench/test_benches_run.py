@@ -50,7 +50,6 @@ SHORT = {
         ("live_load --boards 20 --seconds 3",),
         ("loopback --messages 100 --rounds 1 --blocks 1",),
         ("pipeline_profile --messages 20000 --rounds 1",),
-        ("pipeline_rates --messages 5000 --rounds 1",),
         ("pipeline_rounds --wakes 10 --rounds 1",),
         ("real_series",),
         ("report_memory --days 2",),
