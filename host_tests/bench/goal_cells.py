@@ -169,11 +169,8 @@ def size(name: str, configuration: size_report.Configuration) -> Callable[[Resul
     def measure(results: Results) -> Cell:
         row = _section(results, "peer_sizes")[name]
         value, goal = row["heap"], configuration.heap_goal
-        on_arm = f"{row['heap_arm']:,}" if row.get("heap_arm") else "not to be had here"
         state = YES if value <= goal else BUDGET if value <= configuration.heap_budget else NO
-        return Cell(
-            f"{value:,}, ARM {on_arm}; .mpy {row['mpy']:,}", state, _modules(results, configuration)
-        )
+        return Cell(f"{value:,}; .mpy {row['mpy']:,}", state, [])
 
     return measure
 
@@ -188,14 +185,6 @@ def frozen_size(configuration: size_report.Configuration) -> Callable[[Results],
         return Cell(f"{row.frozen:,}", _state(row.frozen <= configuration.frozen_goal), [])
 
     return measure
-
-
-def _modules(results: Results, configuration: size_report.Configuration) -> Profile:
-    parts = results.get("modules", {}).get(configuration.title, {})
-    return [
-        (name, f"{part['heap']:,}")
-        for name, part in sorted(parts.items(), key=lambda item: -item[1]["heap"])
-    ]
 
 
 def peer_sizes(results: Results) -> str:

@@ -113,13 +113,13 @@ ROWS = (
         "which counts, too."),
     Row("Heap after import and one instance, .mpy: client alone", "<= 11,000 B, line numbers kept",
         cells.size(cells.ALONE, size_report.CLIENT), cells.peer_sizes,
-        "The heap is bytecode, names and constants of the modules below, as one reads them, then "
-        "the buffers of the instance."),
+        "The heap is bytecode, names and constants of the modules (`make size` has each), then the "
+        "buffers of the instance."),
     Row("Heap after import and one instance, .mpy: with outbox, reconnect, telemetry",
         "<= 20,000 B, line numbers kept", cells.size(cells.WHOLE, size_report.ALL),
         lambda results: f"{_DESIGN}mqtt_as 16,320 B, without any store",
-        "Bytecode, names and constants of the modules below, loaded into RAM, and the instance "
-        "with its buffers (a record of 256 B)."),
+        "Bytecode, names and constants of the modules (`make size` has each), loaded into RAM, and "
+        "the instance with its buffers (a record of 256 B)."),
     Row("The same heap, frozen into the image: client alone", "<= 4,500 B",
         cells.frozen_size(size_report.CLIENT), cells.none,
         "Code, names and constants are in ROM; what is left is dictionaries of modules and "

@@ -2,8 +2,8 @@
 (32-bit), interleaved.
 
 Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), `peer_rates`
-(publishes and reconnects/s, in blocks: spread.py), `peer_sizes` (heap after import, .mpy bytes) and
-`modules` (where Outpost's bytes are). A peer is listed with Nagle's algorithm as it comes, and as
+(publishes and reconnects/s, in blocks: spread.py) and `peer_sizes` (heap after import, .mpy bytes;
+`make size` has it by module). A peer is listed with Nagle's algorithm as it comes, and as
 `name+` with TCP_NODELAY set on its socket. A cell that cannot be measured is empty and says why.
 Left out: mqtt_as, which is not on PyPI (the design has figures of another day), and MiniMQTT, which
 does not run on MicroPython.
@@ -258,8 +258,7 @@ def peer_sizes(offline: bool = False) -> dict:
         "(peers without line numbers):"
     )
     for name, row in rows.items():
-        arm = f"   ARM: heap {row['heap_arm']:,}" if "heap_arm" in row else ""
-        print(f"{name:<60}{row['heap']:>9,}{row['mpy']:>9,}{arm}")
+        print(f"{name:<60}{row['heap']:>9,}{row['mpy']:>9,}")
     return rows
 
 
@@ -302,45 +301,8 @@ def _heap(printed: str, start: str, end: str) -> int:
 
 def _outpost_sizes(folder: Path) -> dict[str, dict[str, int]]:
     bench = size_report.Bench(REPOSITORY / "firmware", folder / "outpost")
-    arm = _arm_bench(folder / "arm")
     rows = {}
     for configuration in size_report.CONFIGURATIONS:
         row = bench.row(configuration.modules, configuration.instance)
-        rows[f"outpost {configuration.title}"] = found = {"heap": row.heap, "mpy": row.mpy}
-        if arm:
-            found["heap_arm"] = arm.row(configuration.modules, configuration.instance).heap
+        rows[f"outpost {configuration.title}"] = {"heap": row.heap, "mpy": row.mpy}
     return rows
-
-
-def _arm_bench(folder: Path) -> size_report.Bench | None:
-    if interpreters.find_micropython("armhf") is None:
-        return None
-    return size_report.Bench(REPOSITORY / "firmware", folder, machine="armhf", code="armv7emsp")
-
-
-def modules() -> dict[str, dict[str, dict[str, int]]]:
-    """Returns the section {configuration: {module: {heap, mpy}}}: where the bytes are, each with
-    what it is the first to import.
-    """
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        bench = size_report.Bench(REPOSITORY / "firmware", Path(folder))
-        for configuration in size_report.CONFIGURATIONS:
-            _, loaded = bench.run(*configuration.modules)
-            names = [name for name in bench.in_order() if name in loaded]
-            points, _ = bench.run(*names)
-            heaps = [points[name].heap for name in ("=start", *names)]
-            part = {
-                name: {"heap": heaps[at + 1] - heaps[at], "mpy": bench.sizes[name]}
-                for at, name in enumerate(names)
-            }
-            passing = {
-                name: {"heap": 0, "mpy": bench.sizes[name]}
-                for name in bench._with_passing(loaded)
-                if name not in part
-            }
-            row = bench.row(configuration.modules, configuration.instance)
-            found[configuration.title] = (
-                part | passing | {"the instance": {"heap": row.heap_instance or 0, "mpy": 0}}
-            )
-    return found

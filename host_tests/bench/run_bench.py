@@ -102,7 +102,6 @@ class Rates:
 SECTIONS: dict[str, Callable[[], Any]] = {
     "peers": peers.peers,
     "peer_sizes": peers.peer_sizes,
-    "modules": peers.modules,
     "outbox_vs_littlefs": outbox_vs_littlefs,
     "series": series_bytes.section,
     "instructions": instructions.instructions,

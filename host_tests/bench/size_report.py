@@ -187,28 +187,20 @@ class Bench:
     """One firmware, compiled, and the interpreter; `frozen`: one with that firmware frozen in, or
     None.
 
-    machine: of the interpreter; code: mpy-cross's name for it. sizes: bytes of .mpy by module.
-    folders: of each module, in the firmware.
+    sizes: bytes of .mpy by module. folders: of each module, in the firmware.
     """
 
-    def __init__(
-        self,
-        firmware: Path,
-        folder: Path,
-        frozen: list[str] | None = None,
-        machine: str = "i386",
-        code: str = ARCHITECTURE,
-    ) -> None:
+    def __init__(self, firmware: Path, folder: Path, frozen: list[str] | None = None) -> None:
         self.frozen, self.folder = frozen, folder
         texts = firmware_build.sources(firmware)
-        built = firmware_build.compile_all(texts, code)
+        built = firmware_build.compile_all(texts, ARCHITECTURE)
         firmware_build.write(folder, built)
         self.sources = {_name(path): text for path, text in texts.items()}
         self.sizes = {_name(path): len(data) for path, data in built.items()}
         self.folders = {_name(path): Path(path).parent.as_posix() for path in texts}
-        command = interpreters.find_micropython(machine)
+        command = interpreters.find_micropython("i386")
         if command is None:
-            raise ToolError(f"no MicroPython for {machine}: run `make setup`")
+            raise ToolError("no MicroPython for i386: run `make setup`")
         self._command = command
 
     def run(self, *words: str, frozen: bool = False) -> tuple[dict[str, Point], list[str]]:

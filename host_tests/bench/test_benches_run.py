@@ -24,7 +24,7 @@ BAD = re.compile(
 # Not these: chip_start takes the chip of `chip` for 10 s of CPU more; chip_wake and series have
 # lines of their own.
 SECTIONS = (
-    "peers peer_sizes modules outbox_vs_littlefs loopback peer_rates "
+    "peers peer_sizes outbox_vs_littlefs loopback peer_rates "
     "collector segments spark instructions chip chip_series power_cuts"
 )
 
