@@ -96,13 +96,11 @@ def _ratios(results: dict) -> dict[str, Figure]:
             for kind, one in row.items()
             if name != "raw"
         }
-    for name, row in results.get("loopback", {}).items():
-        if isinstance(row, dict):
-            found |= {
-                f"loopback {name} of {at}": _three(row[at])
-                for at in ("raw", "raw_polling")
-                if at != name
-            }
+        found |= {
+            f"{name} {kind} of raw_polling": _three(one["polling"])
+            for kind, one in row.items()
+            if "polling" in one
+        }
     if "collector" in results:
         found["collector: messages/s on this machine"] = _three(results["collector"]["rate"])
     for count in ("1", "2"):

@@ -26,7 +26,6 @@ BASELINES = REPOSITORY / "host_tests" / "baselines"
 _NONE = "–"
 _COLUMNS = ("outpost_ram_1", "outpost_nor_1", "simple", "robust")
 _RATES = ("outpost_ram_1", "outpost_flash_1", "simple", "robust")
-_LOOPBACK = ("ram_window_1", "flash_window_1")
 _STORES = (
     ("Outbox", "Outpost"), ("file per message, removed on ack", "a file per message"),
     ("append + flush, segment files", "append + flush"),
@@ -85,12 +84,8 @@ def _rate_rows(have: Figures) -> list[str]:
             [*empty, *(_spread(have, f"{name}+ qos1 of raw") for name in _RATES[2:])],
         ),
         _row(
-            "as boards get it, of a raw loop",
-            [*(_spread(have, f"loopback {name} of raw") for name in _LOOPBACK), *empty],
-        ),
-        _row(
-            "of a raw loop that polls",
-            [*(_spread(have, f"loopback {name} of raw_polling") for name in _LOOPBACK), *empty],
+            "QoS 1, window 1, of a raw loop that polls",
+            [*(_spread(have, f"{name} qos1 of raw_polling") for name in _RATES[:2]), *empty],
         ),
         _row(
             "reconnects, of a raw loop's",

@@ -105,15 +105,15 @@ def idle(results: Results) -> Cell:
     )
 
 
-def rate(kind: str, goal: float, part: str) -> Callable[[Results], Cell]:
+def rate(name: str, goal: float, part: str) -> Callable[[Results], Cell]:
     def measure(results: Results) -> Cell:
-        row = _section(results, "loopback")[kind]
-        of_raw, of_polling = (_span(row[limit], ".2f") for limit in ("raw", "raw_polling"))
+        row = _section(results, "peer_rates")[name]["qos1"]
+        of_raw, of_polling = (_span(row[limit], ".2f") for limit in ("ratio", "polling"))
         measured = (
             f"{of_raw} of the loop that waits, {of_polling} of the loop that polls; "
             f"{row['median']:,.0f}/s"
         )
-        return Cell(measured, _state(row["raw"]["median"] >= goal), _instructions(results, part))
+        return Cell(measured, _state(row["ratio"]["median"] >= goal), _instructions(results, part))
 
     return measure
 

@@ -97,7 +97,7 @@ ROWS = (
     Row("Idle garbage, net / gross", "0", cells.idle,
         cells.peer_cells("idle_heap", f"B/s ({_DESIGN}mqtt_as 40,500 B/s)")),
     Row("QoS 1 publishes/s over loopback, window 1, without outbox",
-        ">= 0.50 of a raw one-write socket loop", cells.rate("ram_window_1", 0.5, "RAM"),
+        ">= 0.50 of a raw one-write socket loop", cells.rate("outpost_ram_1", 0.5, "RAM"),
         cells.times_peers,
         "The raw loop executes one write and one read; a message of Outpost is bytecode: "
         "encoded, matched with the window, the deadlines looked at, and polls that find nothing "
@@ -106,7 +106,7 @@ ROWS = (
         "never blocks must, is the nearer limit. The profile says which calls the instructions "
         "are in."),
     Row("QoS 1 publishes/s over loopback, window 1, with the outbox",
-        ">= 0.25 of a raw one-write socket loop", cells.rate("flash_window_1", 0.25, "flash"),
+        ">= 0.25 of a raw one-write socket loop", cells.rate("outpost_flash_1", 0.25, "flash"),
         cells.none,
         "As without the outbox; on top the record: composed, checked by a CRC over every byte, "
         "programmed in whole pages and read back. The chip here is RAM behind a Python driver, "

@@ -21,7 +21,6 @@ import growth  # noqa: E402 - the path must be set first
 import instruction_count  # noqa: E402
 import peers  # noqa: E402
 import size_report  # noqa: E402
-from outpost_tools.boards.files import firmware_build  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 
 PEERS = ("raw", "simple", "robust")
@@ -46,8 +45,6 @@ def here(one: peers.Rig) -> list[str]:
 
 def count(one: peers.Rig, port: int, words: tuple[str, ...]) -> dict[str, int]:
     """Runs instruction_ops.py under the counter."""
-    texts = firmware_build.sources(peers.REPOSITORY / "firmware")
-    firmware_build.write(one.folder / "lib", firmware_build.compile_all(texts, "x86"))
     boards = peers.REPOSITORY / "boards"
     places = {"b": boards / "UNIX", "v": boards / "BENCH"}
     path = ".:lib:" + size_report.linked(one.folder, places)

@@ -1,5 +1,5 @@
-"""Outpost beside the clients that are available from PyPI: one run, one broker, one interpreter
-(32-bit), interleaved.
+"""Outpost, as boards get it, beside the clients that are available from PyPI: one run, one broker,
+one interpreter (32-bit), interleaved.
 
 Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), `peer_rates`
 (publishes and reconnects/s, in blocks: spread.py) and `peer_sizes` (heap after import, .mpy bytes;
@@ -12,6 +12,7 @@ does not run on MicroPython.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -26,6 +27,7 @@ from pathlib import Path
 import fetch_peers
 import size_report
 import spread
+from outpost_tools.boards.files import firmware_build
 from outpost_tools.errors import ToolError
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import interpreters
@@ -33,7 +35,6 @@ from outpost_tools.machine import interpreters
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 _PATHS = (
-    "firmware",
     "boards",
     "boards/UNIX",
     "boards/BENCH",
@@ -47,7 +48,7 @@ NEEDS = {
 HEAP = ("outpost_ram_1", "outpost_nor_1")
 OURS = ("outpost_ram_1", "outpost_ram_16", "outpost_flash_1", "outpost_flash_16")
 RAW = ("raw", "raw_polling")
-LIMIT = "raw"
+LIMIT, POLLING = RAW
 COLUMNS = {  # of the cells: (heading, width)
     "qos0_heap": ("QoS 0 net/gross B", 19),
     "qos1_heap": ("QoS 1 net/gross B", 19),
@@ -60,19 +61,28 @@ COLUMNS = {  # of the cells: (heading, width)
     "reconnect_heap": ("net/gross B", 16),
 }
 KINDS = {"qos0": "QoS 0 publishes/s", "qos1": "QoS 1 publishes/s", "reconnect": "reconnects/s"}
+MPY_ARCHITECTURES = {"i386": "x86", "armhf": "armv7emsp"}
 SET_UP = {"i386": "make setup", "armhf": "python3 tools/setup.py --arm"}
 SCRIPT = str(HOST_TESTS / "bench" / "peer_cells.py")
 _IDLE_A_SECOND = 100  # peer_cells.py polls every 10 ms
 
 
+@functools.cache
+def _build(code: str) -> dict[str, bytes]:
+    """Returns the firmware's files as boards get them. code: mpy-cross's name for the processor."""
+    return firmware_build.compile_all(firmware_build.sources(REPOSITORY / "firmware"), code)
+
+
 class Rig:
-    """The interpreter, and a folder with the files of the available peers. Raises ToolError."""
+    """The interpreter, and a folder with the firmware's build and the files of the available peers.
+    Raises ToolError."""
 
     def __init__(self, folder: Path, *, offline: bool = False, architecture: str = "i386") -> None:
         command = interpreters.find_micropython(architecture)
         if command is None:
             raise ToolError(f"no MicroPython for {architecture}: run `{SET_UP[architecture]}`")
         self.command, self.folder = command, folder
+        firmware_build.write(folder / "lib", _build(MPY_ARCHITECTURES[architecture]))
         self.peers = {} if offline else fetch_peers.fetch_all(fetch_peers.UMQTT)
         for name in NEEDS:
             if self.has(name):
@@ -102,7 +112,7 @@ class Rig:
 
     def run(self, *words: str, timeout_s: int = 600) -> str:
         """Returns what the interpreter prints. Raises ToolError."""
-        parts = [self.folder, *(REPOSITORY / part for part in _PATHS)]
+        parts = [self.folder, self.folder / "lib", *(REPOSITORY / part for part in _PATHS)]
         done = subprocess.run(
             [*self.command, "-X", "heapsize=16M", *words],
             env=os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])},
@@ -163,14 +173,19 @@ def rates_block(
 
 
 def rates(blocks: list[dict]) -> dict[str, dict]:
-    """Returns the section {client: {kind: its spread, `ratio`: its spread as a ratio to the raw
-    loop}}."""
+    """Returns the section {client: {kind: its spread; `ratio`: its spread as a ratio to the raw
+    loop; for QoS 1 of Outpost `polling`: to the raw loop that polls}}."""
     result: dict[str, dict] = defaultdict(dict)
     for name, row in blocks[0].items():
         for kind in row:
             values = [statistics.median(block[name][kind]) for block in blocks]
             ratios = [spread.ratio(block[name][kind], block[LIMIT][kind]) for block in blocks]
             result[name][kind] = spread.spread(values) | {"ratio": spread.spread(ratios)}
+            if name in OURS and kind == "qos1":
+                pairs = ((block[name][kind], block[POLLING][kind]) for block in blocks)
+                result[name][kind]["polling"] = spread.spread(
+                    [spread.ratio(*pair) for pair in pairs]
+                )
     show_rates(result)
     return dict(result)
 

@@ -37,7 +37,6 @@ from tqdm import tqdm
 import chip_cycles
 import goals
 import instructions
-import loopback
 import peers
 import series_bytes
 import short_forms
@@ -113,7 +112,6 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "spark": short_forms.spark,
 }
 RATES = {
-    "loopback": Rates(loopback.block, loopback.loopback, spread.BLOCKS),
     "peer_rates": Rates(peers.rates_block, peers.rates, spread.BLOCKS),
     "collector": Rates(short_forms.collector_block, short_forms.collector, 5),
     "segments": Rates(short_forms.segments_block, short_forms.segments, 7),

@@ -152,9 +152,9 @@ def results() -> dict:
     cell = {"qos1_heap": [0, 0], "qos1_locked": True, "idle_heap": [0, 0]}
     ours = {"outpost_ram_1": dict(cell), "outpost_nor_1": dict(cell)}
     rate = {"low": 0.5, "median": 0.6, "high": 0.7, "blocks": 21, "holds": 0.99}
-    loopback = {
-        name: rate | {"raw": rate, "raw_polling": rate}
-        for name in ("ram_window_1", "flash_window_1")
+    rates = {
+        name: {"qos1": rate | {"ratio": rate, "polling": rate}}
+        for name in ("outpost_ram_1", "outpost_flash_1")
     }
     sizes = {
         goal_cells.ALONE: {"heap": 11_000, "mpy": 9000},
@@ -162,7 +162,7 @@ def results() -> dict:
     }
     return {
         "peers": {"cells": ours, "arm": {}, "missing": {}},
-        "loopback": loopback,
+        "peer_rates": rates,
         "peer_sizes": sizes,
         "instructions": COUNTS,
     }
@@ -189,10 +189,7 @@ def test_reached_within_budget_and_not_reached():
     assert state(found, whole) == goal_cells.NO
     assert state(found, "Instructions per stored") == goal_cells.NO
     found["peers"]["cells"]["outpost_nor_1"]["qos1_heap"] = [0, 16]
-    found["loopback"]["ram_window_1"]["raw"] = {
-        **found["loopback"]["ram_window_1"]["raw"],
-        "median": 0.49,
-    }
+    found["peer_rates"]["outpost_ram_1"]["qos1"]["ratio"] = {"median": 0.49, "low": 0, "high": 1}
     assert (
         state(found, "Heap per QoS 1")
         == state(found, "QoS 1 publishes/s over loopback, window 1, without")
@@ -290,10 +287,10 @@ def test_every_section_is_compared():
     for start in (
         "outpost_ram_1 qos1_heap net",
         "instructions: robust",
-        "loopback ram_window_1 of raw",
+        "outpost_ram_1 qos1 of raw",
     ):
         assert start in given
-    assert given["loopback ram_window_1 of raw"] == [0.5, 0.6, 0.7]
+    assert given["outpost_ram_1 qos1 of raw_polling"] == [0.5, 0.6, 0.7]
 
 
 def test_a_peers_count_has_its_least_and_most():

@@ -24,7 +24,7 @@ BAD = re.compile(
 # Not these: chip_start takes the chip of `chip` for 10 s of CPU more; chip_wake and series have
 # lines of their own.
 SECTIONS = (
-    "peers peer_sizes outbox_vs_littlefs loopback peer_rates "
+    "peers peer_sizes outbox_vs_littlefs peer_rates "
     "collector segments spark instructions chip chip_series power_cuts"
 )
 
@@ -48,7 +48,6 @@ SHORT = {
         ("kit_rates --turns 1",),
         ("level5_bytes --messages 50",),
         ("live_load --boards 20 --seconds 3",),
-        ("loopback --messages 100 --rounds 1 --blocks 1",),
         ("pipeline_profile --messages 20000 --rounds 1",),
         ("pipeline_rounds --wakes 10 --rounds 1",),
         ("real_series",),
