@@ -24,7 +24,7 @@ import size_report  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
 
 PEERS = ("raw", "simple", "robust")
-SETS = ("ours", "parts", "growth", "windows")
+SETS = ("ours", "copies", "growth", "windows")
 CHIP = "flash publish, of this the simulated chip"
 
 

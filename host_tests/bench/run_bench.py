@@ -59,32 +59,17 @@ _COLUMNS = {  # field: (heading, format)
 }
 
 
-def micropython(module: str) -> list[dict]:
-    """Returns the lines of JSON that a module of this folder prints under 32-bit MicroPython.
-    Raises ToolError.
-    """
-    command = interpreters.find_micropython("i386")
-    if command is None:
-        raise ToolError("no MicroPython for i386: run `make setup`")
-    places = {"f": paths.FIRMWARE, "r": paths.BOARDS, "b": paths.UNIX_BOARD}
-    places["v"] = paths.BENCH_BOARD
-    printed = size_report.ask([*command, "-X", "heapsize=32M"], places, module)
-    return [json.loads(line) for line in printed.splitlines()]
-
-
 def outbox_vs_littlefs() -> list[dict]:
     """The outbox beside a user's own stores on littlefs, with the same chip, on 32-bit
     MicroPython."""
-    rows = micropython("littlefs_bench")
-    for unit_bytes, port in ((256, "rp2"), (32, "esp32")):
-        print(
-            "\nA message of 24 + 64 bytes, acknowledged 8 later; "
-            f"program unit {unit_bytes} ({port}); per message, 32-bit:"
-        )
-        print("".join(f"{heading:{form.split('.')[0]}}" for heading, form in _COLUMNS.values()))
-        for row in rows:
-            if row["unit_bytes"] == unit_bytes:
-                print("".join(f"{row[name]:{form}}" for name, (_, form) in _COLUMNS.items()))
+    rows = size_report.rows_of("littlefs_bench")
+    print(
+        "\nA message of 24 + 64 bytes, acknowledged 8 later; program unit 256 (rp2); "
+        "per message, 32-bit:"
+    )
+    print("".join(f"{heading:{form.split('.')[0]}}" for heading, form in _COLUMNS.values()))
+    for row in rows:
+        print("".join(f"{row[name]:{form}}" for name, (_, form) in _COLUMNS.items()))
     print("\nworst block: erases of the most erased block over all 780 messages.")
     return rows
 
