@@ -228,7 +228,7 @@ def show_missing(reasons: dict[str, str]) -> None:
 
 
 def text(value: list[float] | float | bool | None) -> str:
-    """Returns a cell as the tables and the page print it; empty if there is no figure."""
+    """Returns a cell as the tables print it; empty if there is no figure."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -8,7 +8,7 @@ keep their content in the file. A section that fails, or cannot be measured here
 end, and the exit status is 1. Sections of SECTIONS are measured once, because they have no noise.
 Those of RATES are measured in blocks (spread.py), which are distributed evenly over the whole run,
 between the others. `goals`: the table of goals, from everything in the file. `environment`: the
-machine and time of the last run. `seconds`: what each section took, by the clock and of CPU.
+machine and time of the last run.
 """
 
 from __future__ import annotations
@@ -135,9 +135,6 @@ class Stopwatch:
         )
         return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
-    def rounded(self) -> dict[str, list[float]]:
-        return {name: [round(each, 1) for each in spent] for name, spent in self.spent.items()}
-
     def show(self) -> None:
         print(f"\n{'seconds':<22}{'clock':>8}{'CPU':>8}")
         total = [sum(column) for column in zip(*self.spent.values(), strict=True)]
@@ -222,7 +219,7 @@ def main(words: list[str] | None = None) -> int:
     except (ToolError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    results = merged(kept, results) | {"seconds": kept.get("seconds", {}) | watch.rounded()}
+    results = merged(kept, results)
     results["goals"] = goals.table(results)
     args.out.parent.mkdir(exist_ok=True)
     args.out.write_text(json.dumps(results, indent=1) + "\n")

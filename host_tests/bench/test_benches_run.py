@@ -41,7 +41,6 @@ SHORT = {
         ("collector_streams --streams 20000 --changed 200",),
         ("export_rates --messages 5000",),
         ("fleet_year --measure {folder} 2 5 1",),
-        ("fetch_peers",),
         ("installed_files",),
         ("journeys --hops",),
         ("kit_peers",),

@@ -1,9 +1,5 @@
-#!/usr/bin/env python3
-"""Fetches the peers' source archives through the index for which pip is configured.
-
-    .venv/bin/python host_tests/bench/fetch_peers.py
-
-They are unpacked into ${XDG_CACHE_HOME:-~/.cache}/outpost/peers.
+"""Fetches the peers' source archives through the index for which pip is configured. They are
+unpacked into ${XDG_CACHE_HOME:-~/.cache}/outpost/peers.
 
 `pip download` tries to build what it downloads, and most of these archives have no setup.py. So
 this uses pip's own finder and session, in a separate process: the index, certificates and proxies
@@ -15,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import subprocess
 import sys
 import tarfile
@@ -23,9 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
-
-from outpost_tools.machine import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.machine import interpreters
 
 PINS = {
     "micropython-umqtt.simple": (
@@ -155,17 +148,3 @@ def _unpack(archive: bytes, target: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
     part.rename(target)
-
-
-if __name__ == "__main__":
-    for peer in fetch_all().values():
-        print(
-            json.dumps(
-                {
-                    "name": peer.name,
-                    "version": peer.version,
-                    "folder": str(peer.folder),
-                    "reason": peer.reason,
-                }
-            )
-        )
