@@ -29,20 +29,16 @@ PAYLOAD = b'[{"n":"load","v":0.42},{"n":"memory","u":"KiB","v":123456}]     '
 PLACE = "/bench"
 
 
-class OutboxRaw:
+class InOutbox:
     """The outbox in a separate region."""
 
     name = "Outbox"
 
     def __init__(self, unit_bytes):
         self.ports = [Port(Chip(BLOCKS), unit_bytes, is_outbox=True)]
-        self.outbox = self.make(self.ports[0], unit_bytes)
-
-    def make(self, device, unit_bytes):
-        outbox = Outbox(device, page_bytes=unit_bytes)
-        outbox.mount()
-        outbox.format(b"01234567")
-        return outbox
+        self.outbox = Outbox(self.ports[0], page_bytes=unit_bytes)
+        self.outbox.mount()
+        self.outbox.format(b"01234567")
 
     def put(self, seq):
         if self.outbox.append(TOPIC, PAYLOAD, 64) != 0:
@@ -121,7 +117,7 @@ class JsonList(OnLittlefs):
             json.dump(self.held, file)
 
 
-STORES = (OutboxRaw, FilePerMessage, Segments, JsonList)
+STORES = (InOutbox, FilePerMessage, Segments, JsonList)
 
 
 def run(store, first, last):
