@@ -26,7 +26,9 @@ for count in (0, 100, 100, 300):
     if count == 100:
         assert marks.write(b"no mark") == 7
 """
-GROWN = 1.05  # of the baseline: more is a fault, less is a reason to take a new baseline
+# Of the baseline: more is a fault, less is a reason to take a new one. What else the program has
+# moves the figure by up to 3 %, because a name is found sooner or later.
+GROWN = 1.08
 
 
 @pytest.fixture
