@@ -12,6 +12,7 @@ import pytest
 from optional_packages import needed
 
 with needed("the pipeline's packages"):
+    import duckdb  # noqa: F401 - the way that makes the table
     import psutil
     import pyarrow as pa
     import pyarrow.dataset
