@@ -11,7 +11,7 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # The tests start Python often: it keeps its cache of modules, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: bad-days bench bench-collector bench-diff bench-export bench-growth bench-level5 \
+.PHONY: bad-days bench bench-collector bench-diff bench-export bench-level5 \
 	bench-live bench-pipeline bench-report bench-rounds bench-series bench-silver \
 	bench-sources bench-start bench-store bench-year brokers build clean cluster-test commands \
 	demo demo-seeds format fuzz help home-assistant kills kills-foreign kills-readers \
@@ -127,11 +127,10 @@ fuzz: setup  ## random inputs: MQ codec, MQTT client, pipeline's readers; N=n ea
 	@$(BIN)/python host_tests/fuzz/fuzz_client.py --runs $(or $(N),1000000) --seed $(or $(SEED),1)
 	@$(BIN)/python host_tests/fuzz/fuzz_messages.py $(or $(N),1000000) $(or $(SEED),1)
 
-bench: setup  ## side by side with the peers: tables, build/bench.json, build/bench.html
+bench: setup  ## side by side with the peers: tables, and build/bench.json
 	@$(PYTHON) tools/setup.py --arm || echo "bench: no MicroPython for ARM: its cells stay empty"
 	@$(PYTHON) tools/setup.py --rp2 || echo "bench: no MicroPython for the RP2040: no cycles"
-	@$(BIN)/python host_tests/bench/run_bench.py; status=$$?; \
-		$(BIN)/python host_tests/bench/bench_page.py && exit $$status
+	@$(BIN)/python host_tests/bench/run_bench.py
 
 bench-level5: setup  ## MQTT 5.0 beside 3.1.1: bytes on air, cycles of the emulated RP2040
 	@$(BIN)/python host_tests/bench/level5_bytes.py
@@ -139,10 +138,8 @@ bench-level5: setup  ## MQTT 5.0 beside 3.1.1: bytes on air, cycles of the emula
 	@$(BIN)/python host_tests/rigs/rp2040/cycles.py --json build/level5_cycles.json \
 		--script host_tests/rigs/rp2040/on_chip/level5.py
 
-bench-pipeline: setup  ## rates of the reader, where the CPU of a row goes, state of deduplication
-	@$(BIN)/python host_tests/bench/pipeline_rates.py --spark
+bench-pipeline: setup  ## where the CPU of a row goes between a segment and Spark
 	@$(BIN)/python host_tests/bench/pipeline_profile.py
-	@$(BIN)/python host_tests/bench/pipeline_state.py
 
 bench-series: setup  ## a million samples through collector and pipeline; SAMPLES=n SINGLES=n
 	@$(BIN)/python host_tests/bench/series_million.py --samples $(or $(SAMPLES),1000000) \
@@ -167,9 +164,6 @@ bench-live: setup  ## the live page under load: CPU, memory, MQTT to screen; BOA
 	@$(BIN)/python host_tests/bench/live_load.py --boards $(or $(BOARDS),400) \
 		--seconds $(or $(SECONDS),60)
 
-bench-growth: setup  ## silver beside Spark on JSON lines and pandas, as rows grow; ROWS="n n"
-	@$(BIN)/python host_tests/bench/pipeline_growth.py $(if $(ROWS),--rows $(ROWS))
-
 bench-silver: setup  ## 2 M rows to silver: both engines beside PySpark, DuckDB, polars; ROWS=n
 	@$(BIN)/python host_tests/bench/silver_ways.py $(if $(ROWS),--rows $(ROWS))
 
@@ -190,7 +184,7 @@ bench-collector: setup  ## the collector: messages/s alone and shared; what a ki
 		$(BIN)/python host_tests/bench/collector_rate.py $$options || exit 1; done
 	@$(BIN)/python host_tests/bench/collector_rate.py --messages 600000 --put-ms 100
 	@$(BIN)/python host_tests/bench/collector_streams.py
-	@$(BIN)/python host_tests/bench/collector_loss.py
+	@$(BIN)/python host_tests/fuzz/hunt_collector_loss.py
 
 kills: setup  ## collector, group and broker killed at KILLS=n random moments each (60): exact?
 	@OUTPOST_COLLECT_KILLS=$(or $(KILLS),60) OUTPOST_COLLECT_MESSAGES=$(or $(MESSAGES),100000) \
@@ -216,13 +210,13 @@ kills-tables: setup  ## DRIVERS=n (2) at once, KILLS=n (75), on a folder or STOR
 kills-run: setup  ## `outpost run` killed KILLS=n times (20), its disk full, its clock set: lost?
 	@OUTPOST_HOME_KILLS=$(or $(KILLS),20) $(BIN)/python -m pytest -m "" -n 0 -q \
 		host_tests/tools/servers/home/test_home.py -k killed
-	@$(BIN)/python host_tests/bench/home_bad_days.py
+	@$(BIN)/python host_tests/fuzz/hunt_home_days.py
 
 bad-days: setup  ## the collector on full, slow, read-only disks, jumping clocks, hostile load
-	@$(BIN)/python host_tests/bench/collector_bad_days.py
+	@$(BIN)/python host_tests/fuzz/hunt_collector_days.py
 
 soak-collector: setup  ## the collector under full load for MINUTES=n (60): memory flat, all stored?
-	@$(BIN)/python host_tests/bench/collector_soak.py $(if $(MINUTES),--minutes $(MINUTES))
+	@$(BIN)/python host_tests/fuzz/hunt_collector_soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-diff: venv  ## the last `make bench` against host_tests/baselines/bench.json, with its error
 	@$(BIN)/python host_tests/bench/bench_diff.py

@@ -29,10 +29,7 @@ import bench_readme  # noqa: E402 - the path must be set first
 
 Figure = list[float]  # one number; or low, median, high
 _EXACT = ("qos0_heap", "qos1_heap", "qos0_writes", "qos1_writes", "reconnect_heap", "idle_heap")
-_WAITING = ("simple2", "robust2")  # their heap depends on how often they had to ask for the PUBACK
 _FLASH = ("erases", "programs", "bytes_programmed", "reads", "bytes_read", "heap_net", "heap_gross")
-_MOUNT = ("reads", "reads_to_first_message", "heap")
-_CPYTHON = ", CPython"
 _CUTS = ("cuts", "second_cuts", "duplicates")
 
 
@@ -42,27 +39,14 @@ def figures(results: dict) -> dict[str, Figure]:
     """
     if results and all(isinstance(value, list) for value in results.values()):
         return results
-    found = (
-        _cells(results.get("peers", {}))
-        | _cpython(results.get("cpython_cells", {}))
-        | _ratios(results)
-    )
-    for section, title in (
-        ("instructions", "instructions"),
-        ("instructions_arm", "instructions, ARM"),
-    ):
-        found |= _counts(title, results.get(section, {}))
+    found = _cells(results.get("peers", {})) | _ratios(results)
+    found |= _counts(results.get("instructions", {}))
     for name, row in results.get("peer_sizes", {}).items():
         found |= {f"{name} {key}": [value] for key, value in row.items()}
     for row in results.get("outbox_vs_littlefs", []):
         found |= {
             f"flash: {row['store']}, unit {row['unit_bytes']}: {name}": [row[name]]
             for name in _FLASH
-        }
-    for row in results.get("mount", []):
-        found |= {
-            f"mount: {row['blocks']} blocks, {row['held']} held: {name}": [row[name]]
-            for name in _MOUNT
         }
     return found | {
         f"power cuts: {name}": [results["power_cuts"][name]]
@@ -71,7 +55,7 @@ def figures(results: dict) -> dict[str, Figure]:
     }
 
 
-def _counts(title: str, counts: dict[str, int]) -> dict[str, Figure]:
+def _counts(counts: dict[str, int]) -> dict[str, Figure]:
     """A peer's figures, with the least and the most of its repetitions, because peers that allocate
     vary.
     """
@@ -80,7 +64,7 @@ def _counts(title: str, counts: dict[str, int]) -> dict[str, Figure]:
     for name, value in counts.items():
         if name not in edges:
             least, most = counts.get(f"{name}, least"), counts.get(f"{name}, most")
-            found[f"{title}: {name}"] = (
+            found[f"instructions: {name}"] = (
                 [value] if least is None or most is None else [least, value, most]
             )
     return found
@@ -90,14 +74,13 @@ def _cells(peers: dict) -> dict[str, Figure]:
     return _exact("", peers.get("cells", {})) | _exact(", ARM", peers.get("arm", {}))
 
 
-def _exact(mark: str, rows: dict[str, dict], second: str = "gross") -> dict[str, Figure]:
-    """second: the name of the second figure of a pair."""
+def _exact(mark: str, rows: dict[str, dict]) -> dict[str, Figure]:
     found: dict[str, Figure] = {}
     for name, row in rows.items():
         for key in _EXACT:
-            if name not in _WAITING and row.get(key) is not None:
+            if row.get(key) is not None:
                 parts = (
-                    dict(zip((" net", f" {second}"), row[key], strict=True))
+                    dict(zip((" net", " gross"), row[key], strict=True))
                     if isinstance(row[key], list)
                     else {"": row[key]}
                 )
@@ -105,27 +88,19 @@ def _exact(mark: str, rows: dict[str, dict], second: str = "gross") -> dict[str,
     return found
 
 
-def _cpython(section: dict) -> dict[str, Figure]:
-    sizes = {f"minimqtt {name} mpy": [size] for name, size in section.get("mpy", {}).items()}
-    return _exact(_CPYTHON, section.get("cells", {}), "peak") | sizes
-
-
 def _ratios(results: dict) -> dict[str, Figure]:
     found: dict[str, Figure] = {}
-    for section, mark in (("peer_rates", ""), ("cpython_rates", _CPYTHON)):
-        for name, row in results.get(section, {}).items():
-            found |= {
-                f"{name}{mark} {kind} of raw": _three(one["ratio"])
-                for kind, one in row.items()
-                if name != "raw"
-            }
-    for name, row in results.get("loopback", {}).items():
-        if isinstance(row, dict):
-            found |= {
-                f"loopback {name} of {at}": _three(row[at])
-                for at in ("raw", "raw_polling")
-                if at != name
-            }
+    for name, row in results.get("peer_rates", {}).items():
+        found |= {
+            f"{name} {kind} of raw": _three(one["ratio"])
+            for kind, one in row.items()
+            if name != "raw"
+        }
+        found |= {
+            f"{name} {kind} of raw_polling": _three(one["polling"])
+            for kind, one in row.items()
+            if "polling" in one
+        }
     if "collector" in results:
         found["collector: messages/s on this machine"] = _three(results["collector"]["rate"])
     for count in ("1", "2"):

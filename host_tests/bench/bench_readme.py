@@ -17,16 +17,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import growth
+import marked_table
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 BENCH = REPOSITORY / "host_tests" / "bench" / "README.md"
 WEAR = REPOSITORY / "firmware" / "WEAR.md"
 BASELINES = REPOSITORY / "host_tests" / "baselines"
-_END = "<!-- /figures -->\n"
 _NONE = "–"
 _COLUMNS = ("outpost_ram_1", "outpost_nor_1", "simple", "robust")
 _RATES = ("outpost_ram_1", "outpost_flash_1", "simple", "robust")
-_LOOPBACK = ("ram_window_1", "flash_window_1")
 _STORES = (
     ("Outbox", "Outpost"), ("file per message, removed on ack", "a file per message"),
     ("append + flush, segment files", "append + flush"),
@@ -69,8 +68,7 @@ def _exact_rows(have: Figures) -> list[str]:
             [_pair(have, name, "reconnect_heap") for name in _COLUMNS],
         ),
         _row("writes per QoS 1 publish", [_one(have, f"{name} qos1_writes") for name in _COLUMNS]),
-        _row("instructions per QoS 1 message", _instructions(have, "instructions")),
-        _row("the same on ARM", _instructions(have, "instructions, ARM")),
+        _row("instructions per QoS 1 message", _instructions(have)),
     ]
 
 
@@ -86,12 +84,8 @@ def _rate_rows(have: Figures) -> list[str]:
             [*empty, *(_spread(have, f"{name}+ qos1 of raw") for name in _RATES[2:])],
         ),
         _row(
-            "as boards get it, of a raw loop",
-            [*(_spread(have, f"loopback {name} of raw") for name in _LOOPBACK), *empty],
-        ),
-        _row(
-            "of a raw loop that polls",
-            [*(_spread(have, f"loopback {name} of raw_polling") for name in _LOOPBACK), *empty],
+            "QoS 1, window 1, of a raw loop that polls",
+            [*(_spread(have, f"{name} qos1 of raw_polling") for name in _RATES[:2]), *empty],
         ),
         _row(
             "reconnects, of a raw loop's",
@@ -253,16 +247,16 @@ def _pair(have: Figures, name: str, key: str) -> str:
     return " / ".join(parts) if _NONE not in parts else _NONE
 
 
-def _instructions(have: Figures, title: str) -> list[str]:
+def _instructions(have: Figures) -> list[str]:
     cells = []
     for kind in ("RAM", "flash"):
-        names = [f"{title}: {kind} {step}" for step in growth.STEPS]
+        names = [f"instructions: {kind} {step}" for step in growth.STEPS]
         cells.append(
             f"{sum(have[name][0] for name in names):,.0f}"
             if all(name in have for name in names)
             else _NONE
         )
-    return cells + [_one(have, f"{title}: {name}") for name in ("simple", "robust")]
+    return cells + [_one(have, f"instructions: {name}") for name in ("simple", "robust")]
 
 
 def _spread(have: Figures, name: str) -> str:
@@ -272,28 +266,9 @@ def _spread(have: Figures, name: str) -> str:
     return f"{median} ({low}–{high})"
 
 
-def shown(name: str, text: str) -> str:
-    """Returns the table of that name as it is in the text. Raises ValueError when a mark is
-    missing."""
-    _, begin, rest = text.partition(_begin(name))
-    found, end, _ = rest.partition(_END)
-    if not begin or not end:
-        marks = f"{_begin(name).strip()} and {_END.strip()}"
-        raise ValueError(f"{TABLES[name][0].name}: the table {name!r} lacks its marks: {marks}")
-    return found
-
-
-def _begin(name: str) -> str:
-    return f"<!-- figures: {name} -->\n"
-
-
 def write() -> None:
     for name, (page, make) in TABLES.items():
-        text = page.read_text(encoding="utf-8")
-        begin = _begin(name)
-        page.write_text(
-            text.replace(begin + shown(name, text) + _END, begin + make() + _END), "utf-8"
-        )
+        marked_table.write(page, name, make())
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import paths
 sys.path.extend(paths.ALL)
 
 import make_certificates
+import marked_table
 from outpost_tools.boards.files import payload
 from outpost_tools.boards.port import kinds
 from outpost_tools.boards.selftest import wake_ledger
@@ -37,7 +38,6 @@ from rp2040.uart_link import Network
 from tls_servers import tls_servers
 
 PAGE = paths.HOST_TESTS / "bench" / "README.md"
-BEGIN, END = "<!-- wake -->\n", "<!-- /wake -->"
 BLOCKS, TLS_PORT = 64, 8883
 FIRST_START_S, WAKE_S = 60, 60
 _IS_PINNED = 400  # turns of the program's loop: it has stored and sent
@@ -145,12 +145,6 @@ def table(rows: dict[str, dict[str, int]]) -> str:
     return "\n".join([*lines, f"| **together** | {' | '.join(sums)} |"]) + "\n"
 
 
-def write(rows: dict[str, dict[str, int]]) -> None:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(before + BEGIN + table(rows) + END + after, encoding="utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -163,7 +157,7 @@ def main() -> int:
         core.library()
         rows = section(args.firmware.resolve(), args.pattern)
         if args.write and rows.keys() == ROWS.keys():
-            write(rows)
+            marked_table.write(PAGE, "wake", table(rows))
     except (ToolError, core.NoCompiler) as error:
         print(f"chip_wake: not measured: {error}", file=sys.stderr)
         return 2

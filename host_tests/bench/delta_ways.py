@@ -1,32 +1,56 @@
-"""More of the ways of growth_ways.py: those that end in a Delta table, and then take one more file.
+"""The ways from messages to a table of readings that silver_ways.py measures, each run as a program
+of its own.
 
-Each is a function of (source, target, phases). `source/log` and `source/lines` have the messages;
-if there is `source/more`, its files come after the first round, in a round of their own (phase
-"more"): Outpost reads them as its next segments, and the others look for each message among the
-keys of all that they have stored.
+    python delta_ways.py WAY INPUT OUTPUT
+
+prints one JSON object: wall and CPU seconds of its phases. Each way is a function of (source,
+target, phases) and ends in a Delta table with the same rows: typed, each message once by (device,
+stream, seq), a row per reading. `source/log` and `source/lines` have the messages; if there is
+`source/more`, its files come after the first round, in a round of their own (phase "more"):
+Outpost reads them as its next segments, and the others look for each message among the keys of all
+that they have stored.
 
 The ways beside Outpost are what a data engineer writes in an afternoon. They read JSON lines, which
 are not checked; they have no quarantine, no conflicts, no times of late clocks, no gaps, and what a
-kill leaves half done, nobody mends.
+kill leaves half done, nobody mends. Spark has twice the heap of Outpost's session.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+import process_tree
 
 _KEY = ["device", "stream", "seq"]
+
+
+class Phases:
+    """Seconds by the clock and of CPU (of the whole session of processes) since the previous
+    phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = (time.monotonic(), 0.0)
+
+    def end(self, name: str) -> None:
+        now = (time.monotonic(), sum(process_tree.members(os.getsid(0)).values()))
+        self.seconds |= {
+            f"{name}_s": now[0] - self._last[0],
+            f"{name}_cpu_s": now[1] - self._last[1],
+        }
+        self._last = now
 
 
 # --- Outpost ---
 
 
-def outpost_spark(source: Path, target: Path, phases: Any) -> None:
+def outpost_spark(source: Path, target: Path, phases: Phases) -> None:
     from outpost_tools.readings.pipeline import session
     from outpost_tools.readings.pipeline.spark import Spark
 
@@ -36,7 +60,7 @@ def outpost_spark(source: Path, target: Path, phases: Any) -> None:
     spark.stop()
 
 
-def outpost_local(source: Path, target: Path, phases: Any) -> None:
+def outpost_local(source: Path, target: Path, phases: Phases) -> None:
     from outpost_tools.readings.pipeline import engines
 
     with engines.local(2) as engine:
@@ -44,7 +68,7 @@ def outpost_local(source: Path, target: Path, phases: Any) -> None:
         _outpost(engine, source, target, phases)
 
 
-def _outpost(engine: Any, source: Path, target: Path, phases: Any) -> None:
+def _outpost(engine, source: Path, target: Path, phases: Phases) -> None:
     from outpost_tools.readings.pipeline import job
 
     log = target / "log"
@@ -76,18 +100,77 @@ def _lines(source: Path, name: str) -> list[str]:
 
 # --- The others ---
 
+_MESSAGE = (
+    "received BIGINT, topic STRING, payload ARRAY<STRUCT<"
+    "bn: STRING, bt: DOUBLE, t: DOUBLE, up: DOUBLE, ver: INT, sid: STRING,"
+    " seq: BIGINT, held: BIGINT, boot: INT, n: STRING, u: STRING, v: DOUBLE>>"
+)
 
-def spark_delta(source: Path, target: Path, phases: Any) -> None:
+
+def _spark(target: Path):
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.memory": "4g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": False,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": 4,  # of the 200 by default most would be empty
+        "spark.sql.warehouse.dir": str(target / "warehouse"),
+    }
+    builder = SparkSession.builder.master("local[2]").appName("json")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _readings(lines):
+    """Turns lines of JSON into rows of readings."""
+    from pyspark.sql import functions as F  # noqa: N812  `F` is how everyone writes Spark
+
+    packs = lines.select(F.from_json("value", _MESSAGE).alias("m")).select(
+        "m.received", "m.payload"
+    )
+    head = F.col("payload")[0]
+    messages = packs.select(
+        F.regexp_replace(head["bn"], "/$", "").alias("device"),
+        head["sid"].alias("stream"),
+        *(
+            head[label].alias(name)
+            for label, name in (
+                ("seq", "seq"),
+                ("boot", "boot"),
+                ("held", "held"),
+                ("ver", "version"),
+            )
+        ),
+        head["bt"].alias("bt"),
+        "received",
+        "payload",
+    ).dropDuplicates(["device", "stream", "seq"])
+    rows = messages.select("*", F.posexplode("payload").alias("record", "r"))
+    time_us = F.rint((F.col("bt") + F.coalesce("r.t", F.lit(0.0))) * 1_000_000).cast("bigint")
+    return rows.select(
+        *("device", "stream", "seq", "record", "boot", "held", "version"),
+        *(
+            F.col(f"r.{label}").alias(name)
+            for label, name in (("n", "name"), ("u", "unit"), ("v", "value"))
+        ),
+        F.timestamp_micros(time_us).alias("time"),
+        F.timestamp_millis("received").alias("received"),
+    ).withColumn("day", F.to_date("time"))
+
+
+def spark_delta(source: Path, target: Path, phases: Phases) -> None:
     import deltalake
     from deltalake.transaction import AddAction, create_table_with_add_actions
 
-    import growth_ways
-
-    spark, place = growth_ways._spark(target), target / "silver"
+    spark, place = _spark(target), target / "silver"
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     phases.end("start")
     for name in _rounds(source):
-        rows = growth_ways._readings(spark.read.text(_lines(source, name)))
+        rows = _readings(spark.read.text(_lines(source, name)))
         if name == "more":
             rows = rows.join(spark.read.parquet(str(place)).select(_KEY).distinct(), _KEY, "anti")
         before = set(place.rglob("*.parquet"))
@@ -134,7 +217,7 @@ FROM records
 """
 
 
-def duckdb_delta(source: Path, target: Path, phases: Any) -> None:
+def duckdb_delta(source: Path, target: Path, phases: Phases) -> None:
     import deltalake
     import duckdb
 
@@ -152,7 +235,7 @@ def duckdb_delta(source: Path, target: Path, phases: Any) -> None:
         phases.end(name)
 
 
-def polars_delta(source: Path, target: Path, phases: Any) -> None:
+def polars_delta(source: Path, target: Path, phases: Phases) -> None:
     import deltalake
     import polars as pl
 
@@ -198,3 +281,28 @@ WAYS = {
     "duckdb-delta": duckdb_delta,
     "polars-delta": polars_delta,
 }
+
+
+def result_files(way: str, target: Path) -> list[Path]:
+    """Returns the Parquet files that count after the way's end."""
+    if way.startswith("outpost"):
+        from outpost_tools.readings.pipeline import delta
+
+        silver = delta.open_table(target / "readings")
+        return [target / "readings" / delta.name_of(one) for one in delta.files_of(silver)]
+    import deltalake
+
+    return sorted(map(Path, deltalake.DeltaTable(target / "silver").file_uris()))
+
+
+def main() -> None:
+    way, source, target = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"] = sys.executable, "127.0.0.1"
+    os.environ.pop("SPARK_HOME", None)
+    phases = Phases()
+    WAYS[way](source, target, phases)
+    print(json.dumps(phases.seconds))
+
+
+if __name__ == "__main__":
+    main()

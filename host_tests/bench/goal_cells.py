@@ -105,32 +105,28 @@ def idle(results: Results) -> Cell:
     )
 
 
-def rate(kind: str, goal: float, part: str) -> Callable[[Results], Cell]:
+def rate(name: str, goal: float, part: str) -> Callable[[Results], Cell]:
     def measure(results: Results) -> Cell:
-        row = _section(results, "loopback")[kind]
-        of_raw, of_polling = (_span(row[limit], ".2f") for limit in ("raw", "raw_polling"))
+        row = _section(results, "peer_rates")[name]["qos1"]
+        of_raw, of_polling = (_span(row[limit], ".2f") for limit in ("ratio", "polling"))
         measured = (
             f"{of_raw} of the loop that waits, {of_polling} of the loop that polls; "
             f"{row['median']:,.0f}/s"
         )
-        return Cell(measured, _state(row["raw"]["median"] >= goal), _instructions(results, part))
+        return Cell(measured, _state(row["ratio"]["median"] >= goal), _instructions(results, part))
 
     return measure
 
 
 def times_peers(results: Results) -> str:
-    """Compares with MiniMQTT, both under CPython."""
-    found = {}
-    for section, names in (("peer_rates", ("simple", "robust")), ("cpython_rates", ("minimqtt",))):
-        rates = results.get(section, {})
-        for name in (each for peer in names for each in (peer, f"{peer}+") if each in rates):
-            found[name] = rates["outpost_ram_1"]["qos1"]["median"] / rates[name]["qos1"]["median"]
+    rates = results.get("peer_rates", {})
+    found = {
+        name: rates["outpost_ram_1"]["qos1"]["median"] / rates[name]["qos1"]["median"]
+        for name in ("simple", "simple+", "robust", "robust+")
+        if name in rates
+    }
     each = ", ".join(f"{times:,.2f} x {name}" for name, times in found.items())
-    return (
-        f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand; minimqtt: both under CPython)"
-        if found
-        else ""
-    )
+    return f"Outpost without outbox: {each} (+: TCP_NODELAY set by hand)" if found else ""
 
 
 def _instructions(results: Results, kind: str) -> Profile:
@@ -154,12 +150,9 @@ def _instructions(results: Results, kind: str) -> Profile:
         )
         for step, count in steps.items()
     ]
-    if kind == "flash":
-        profile += [
-            (name, f"{count:,}")
-            for name, count in found.items()
-            if name.startswith(growth.OF_A_STORED)
-        ]
+    chip = "flash publish, of this the simulated chip"
+    if kind == "flash" and chip in found:
+        profile.append((chip, f"{found[chip]:,}"))
     return profile + [
         (f"instructions: {name}, the whole message", f"{found[name]:,}")
         for name in ("raw", "simple", "robust")
@@ -173,11 +166,8 @@ def size(name: str, configuration: size_report.Configuration) -> Callable[[Resul
     def measure(results: Results) -> Cell:
         row = _section(results, "peer_sizes")[name]
         value, goal = row["heap"], configuration.heap_goal
-        on_arm = f"{row['heap_arm']:,}" if row.get("heap_arm") else "not to be had here"
         state = YES if value <= goal else BUDGET if value <= configuration.heap_budget else NO
-        return Cell(
-            f"{value:,}, ARM {on_arm}; .mpy {row['mpy']:,}", state, _modules(results, configuration)
-        )
+        return Cell(f"{value:,}; .mpy {row['mpy']:,}", state, [])
 
     return measure
 
@@ -194,26 +184,12 @@ def frozen_size(configuration: size_report.Configuration) -> Callable[[Results],
     return measure
 
 
-def _modules(results: Results, configuration: size_report.Configuration) -> Profile:
-    parts = results.get("modules", {}).get(configuration.title, {})
-    return [
-        (name, f"{part['heap']:,}")
-        for name, part in sorted(parts.items(), key=lambda item: -item[1]["heap"])
-    ]
-
-
-def peer_sizes(key: str) -> Callable[[Results], str]:
-    def peers(results: Results) -> str:
-        rows = {
-            name: row[key]
-            for name, row in results["peer_sizes"].items()
-            if not name.startswith("outpost")
-        }
-        mpy = results.get("cpython_cells", {}).get("mpy")
-        rows |= {"minimqtt with what it imports": sum(mpy.values())} if mpy and key == "mpy" else {}
-        return ", ".join(f"{name} {value:,}" for name, value in rows.items())
-
-    return peers
+def peer_sizes(results: Results) -> str:
+    return ", ".join(
+        f"{name} {row['heap']:,}"
+        for name, row in results["peer_sizes"].items()
+        if not name.startswith("outpost")
+    )
 
 
 def flash(results: Results) -> Cell:
@@ -304,25 +280,16 @@ def _busy(results: Results) -> Profile:
 def stored_instructions(results: Results) -> Cell:
     found = _section(results, "instructions")
     whole = growth.whole(found, "flash")
-    arm = results.get("instructions_arm") or {}
-    beside = (
-        f", ARM {growth.whole(arm, 'flash'):,}"
-        if "flash publish" in arm
-        else ", ARM: not counted here"
-    )
     robust = found.get("robust")
     if robust is None:
         raise Missing("umqtt.robust could not be had")
-    return Cell(f"{whole:,}{beside}", _state(whole < robust), _instructions(results, "flash"))
+    return Cell(f"{whole:,}", _state(whole < robust), _instructions(results, "flash"))
 
 
 def robust_instructions(results: Results) -> str:
-    arm = results.get("instructions_arm") or {}
-    each = (
-        f"{name} {results['instructions'][name]:,}{f', ARM {arm[name]:,}' if name in arm else ''}"
-        for name in ("robust", "simple", "raw")
+    return "; ".join(
+        f"{name} {results['instructions'][name]:,}" for name in ("robust", "simple", "raw")
     )
-    return "; ".join(each)
 
 
 CHIP_GOALS = {"QoS 0": 36_500, "RAM QoS 1, all three": 90_000, "stored QoS 1, all three": 150_000}

@@ -4,7 +4,7 @@ with the profile.
 A row takes its figures only from the results of run_bench.py (the frozen sizes, which need a
 separate build, from baselines/size.csv). Its reason is beside it in ROWS and is shown only while
 the goal is not reached; the profile is from the same run. `table()` returns what build/bench.json
-keeps; `show()` prints it; bench_page.py makes the page.
+keeps; `show()` prints it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ ROWS = (
     Row("Idle garbage, net / gross", "0", cells.idle,
         cells.peer_cells("idle_heap", f"B/s ({_DESIGN}mqtt_as 40,500 B/s)")),
     Row("QoS 1 publishes/s over loopback, window 1, without outbox",
-        ">= 0.50 of a raw one-write socket loop", cells.rate("ram_window_1", 0.5, "RAM"),
+        ">= 0.50 of a raw one-write socket loop", cells.rate("outpost_ram_1", 0.5, "RAM"),
         cells.times_peers,
         "The raw loop executes one write and one read; a message of Outpost is bytecode: "
         "encoded, matched with the window, the deadlines looked at, and polls that find nothing "
@@ -106,20 +106,20 @@ ROWS = (
         "never blocks must, is the nearer limit. The profile says which calls the instructions "
         "are in."),
     Row("QoS 1 publishes/s over loopback, window 1, with the outbox",
-        ">= 0.25 of a raw one-write socket loop", cells.rate("flash_window_1", 0.25, "flash"),
+        ">= 0.25 of a raw one-write socket loop", cells.rate("outpost_flash_1", 0.25, "flash"),
         cells.none,
         "As without the outbox; on top the record: composed, checked by a CRC over every byte, "
         "programmed in whole pages and read back. The chip here is RAM behind a Python driver, "
         "which counts, too."),
     Row("Heap after import and one instance, .mpy: client alone", "<= 11,000 B, line numbers kept",
-        cells.size(cells.ALONE, size_report.CLIENT), cells.peer_sizes("heap"),
-        "The heap is bytecode, names and constants of the modules below, as one reads them, then "
-        "the buffers of the instance."),
+        cells.size(cells.ALONE, size_report.CLIENT), cells.peer_sizes,
+        "The heap is bytecode, names and constants of the modules (`make size` has each), then the "
+        "buffers of the instance."),
     Row("Heap after import and one instance, .mpy: with outbox, reconnect, telemetry",
         "<= 20,000 B, line numbers kept", cells.size(cells.WHOLE, size_report.ALL),
         lambda results: f"{_DESIGN}mqtt_as 16,320 B, without any store",
-        "Bytecode, names and constants of the modules below, loaded into RAM, and the instance "
-        "with its buffers (a record of 256 B)."),
+        "Bytecode, names and constants of the modules (`make size` has each), loaded into RAM, and "
+        "the instance with its buffers (a record of 256 B)."),
     Row("The same heap, frozen into the image: client alone", "<= 4,500 B",
         cells.frozen_size(size_report.CLIENT), cells.none,
         "Code, names and constants are in ROM; what is left is dictionaries of modules and "

@@ -16,7 +16,6 @@ LINEAR = 0.05
 SAME_SLOPE = 1.05  # times a copy's slope
 IN_RAM = ("message in RAM, by payload", "message in RAM through the client, by payload")
 STORED = "stored message, by payload"
-OF_A_STORED = ("in append", "flash publish, of this")  # the parts of a stored message
 Counts = dict[str, int]
 
 

@@ -23,13 +23,13 @@ from paths import ALL, BENCH_BOARD, BOARDS, FAKES, FIRMWARE, REPOSITORY, UNIX_BO
 
 sys.path[:0] = ALL
 
+import marked_table  # noqa: E402
 from outpost_tools.boards.files import firmware_build, needed, payload  # noqa: E402
 from outpost_tools.boards.port import kinds  # noqa: E402
 from outpost_tools.boards.settings import sensor_drivers  # noqa: E402
 from outpost_tools.machine.interpreters import find_micropython  # noqa: E402
 
 PAGE = BOARDS / "PORTING.md"
-BEGIN, END = "<!-- figures: installed -->\n", "<!-- /figures -->"
 MEASURE = Path(__file__).with_name("installed_blocks.py")
 KIND, ARCHITECTURE = "RPI_PICO_W", "armv6m"
 _REST = {"settings.json": 600, "tls/ca-01234567.der": 500, "outpost/installed.json": 4000}
@@ -100,19 +100,12 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def page_with(text: str) -> str:
-    """The page with this table."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
-    return before + BEGIN + text + END + rest.partition(END)[2]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--write", action="store_true")
     text = table()
     if parser.parse_args().write:
-        PAGE.write_text(page_with(text), encoding="utf-8")
+        marked_table.write(PAGE, "installed", text)
     print(text, end="")
     return 0
 

@@ -9,9 +9,9 @@ import gc
 import sys
 import time
 
-from outpost.checksum import crc30, holds_record, put_record
+from outpost.checksum import crc30
 from outpost.client import Client
-from outpost.memory import copy, fill, put_prefix
+from outpost.memory import copy
 from outpost.outbox import Outbox
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
@@ -138,26 +138,10 @@ def peers(names):
             end()
 
 
-def parts():
-    """The parts of a stored message. The private calls are those of outbox.py and ring.py, in
-    order.
-    """
-    outbox = flash()
-    size = len(TOPIC) + PAYLOAD_BYTES + 16
-    first = 0x11 | len(TOPIC) << 8 | PAYLOAD_BYTES << 16
-    buffer, prefix = outbox.buffer, bytearray(16)
-    put_prefix(prefix, 1, first, 0, 0)
+def copies():
+    """One copy and one CRC, by their length: what the growth of a message is compared with."""
+    buffer = bytearray(512)
     for name, call in (
-        ("append", lambda: outbox.append(TOPIC, PAYLOAD, PAYLOAD_BYTES)),
-        ("load, just appended", lambda: outbox.load(outbox.next_seq - 1)),
-        ("discard", lambda: outbox.discard(outbox.next_seq - 1)),
-        ("in append: room in the sector", lambda: outbox._make_room(size)),
-        ("in append: erased pages", lambda: fill(buffer, 256)),
-        ("in append: record composed", lambda: put_record(buffer, 16, prefix, TOPIC, PAYLOAD)),
-        ("in append: program", lambda: outbox._device.writeblocks(0, outbox._views[1], 256)),
-        ("in append: read back", lambda: outbox._read(0, 300)),
-        ("in append: compared", lambda: holds_record(buffer, prefix, 16, TOPIC, PAYLOAD)),
-        ("a call of nothing", lambda: None),
         ("copy of bytes, 100", lambda: copy(buffer, 0, PAYLOAD, 0, 100)),
         ("copy of bytes, 300", lambda: copy(buffer, 0, PAYLOAD, 0, 300)),
         ("CRC of bytes, 100", lambda: crc30(1, buffer, 0, 100)),
@@ -168,18 +152,6 @@ def parts():
         begin(name)
         call()
         end()
-
-
-def mount():
-    """Most of it is the newest sector, which is full here. mount_bench.py measures what a block
-    adds, because more blocks would take minutes of stepping.
-    """
-    again = Outbox(flash(4)._device)
-    again.mount()
-    gc.collect()
-    begin("mount, 4 blocks")
-    again.mount()
-    end()
 
 
 def turn(outbox, topic, length):
@@ -281,7 +253,7 @@ def windows():
 
 
 PORT = int(sys.argv[1])
-SETS = {"ours": ours, "parts": parts, "mount": mount, "growth": growth, "windows": windows}
+SETS = {"ours": ours, "copies": copies, "growth": growth, "windows": windows}
 begin("empty")
 end()
 begin("empty")

@@ -1,5 +1,5 @@
-"""Counts machine instructions: what a publish costs, without noise. `instructions`,
-`instructions_arm` of run_bench.py.
+"""Counts machine instructions: what a publish costs, without noise. `instructions` of
+run_bench.py.
 
 32-bit MicroPython for x86, with the firmware's .mpy files as boards get them. Counted by single
 steps (instruction_count.py), so a busy machine gives the same figures; the kernel's part is not
@@ -19,15 +19,12 @@ from tqdm import tqdm  # noqa: E402
 
 import growth  # noqa: E402 - the path must be set first
 import instruction_count  # noqa: E402
-import instruction_count_arm  # noqa: E402
 import peers  # noqa: E402
 import size_report  # noqa: E402
-from outpost_tools.boards.files import firmware_build  # noqa: E402
 from outpost_tools.errors import ToolError  # noqa: E402
-from outpost_tools.machine import interpreters  # noqa: E402
 
 PEERS = ("raw", "simple", "robust")
-SETS = ("ours", "parts", "mount", "growth", "windows")
+SETS = ("ours", "copies", "growth", "windows")
 CHIP = "flash publish, of this the simulated chip"
 
 
@@ -46,32 +43,8 @@ def here(one: peers.Rig) -> list[str]:
     return [name for name in PEERS if name == "raw" or one.has(name)]
 
 
-def on_arm(offline: bool = False) -> dict[str, int]:
-    """Counts a message on ARM, through qemu's debugger port. Raises ToolError without an ARM."""
-    command = interpreters.find_micropython("armhf")
-    reason = (
-        instruction_count_arm.why_not(command)
-        if command
-        else f"no MicroPython for it: run `{peers.SET_UP['armhf']}`"
-    )
-    if reason:
-        raise ToolError(f"instructions on ARM: {reason}")
-    with peers.rig(offline, "armhf") as (one, port):
-        found = count(one, port, ("ours", *here(one)), instruction_count_arm.count, "armv7emsp")
-    show(found, "ARM")
-    return found
-
-
-def count(
-    one: peers.Rig,
-    port: int,
-    words: tuple[str, ...],
-    counter=instruction_count.count,
-    code: str = "x86",
-) -> dict[str, int]:
-    """Runs instruction_ops.py under the counter; code: mpy-cross's name for the processor."""
-    texts = firmware_build.sources(peers.REPOSITORY / "firmware")
-    firmware_build.write(one.folder / "lib", firmware_build.compile_all(texts, code))
+def count(one: peers.Rig, port: int, words: tuple[str, ...]) -> dict[str, int]:
+    """Runs instruction_ops.py under the counter."""
     boards = peers.REPOSITORY / "boards"
     places = {"b": boards / "UNIX", "v": boards / "BENCH"}
     path = ".:lib:" + size_report.linked(one.folder, places)
@@ -81,7 +54,7 @@ def count(
             contextlib.chdir(one.folder),
             tqdm(desc="instructions", unit=" stretches", leave=False, disable=None) as bar,
         ):
-            found = counter(
+            found = instruction_count.count(
                 command, os.environ | {"MICROPYPATH": path}, lambda name, count: bar.update()
             )
     except ChildProcessError as error:
@@ -116,8 +89,8 @@ def _joined(found: dict[str, int]) -> dict[str, int]:
     } | wholes
 
 
-def show(found: dict[str, int], processor: str = "x86") -> None:
-    print(f"\nInstructions, 32-bit MicroPython for {processor}; 24 B of topic, 64 B of payload:")
+def show(found: dict[str, int]) -> None:
+    print("\nInstructions, 32-bit MicroPython for x86; 24 B of topic, 64 B of payload:")
     for name, value in found.items():
         print(f"{name:<44}{value:>12,}")
     if "RAM publish" in found:

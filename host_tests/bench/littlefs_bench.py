@@ -18,10 +18,9 @@ import vfs
 
 from outpost.outbox import Outbox
 from pinned_nor import Chip, Port
-from support import pinning
 
 BLOCKS = 64
-PINNED = 16
+UNIT_BYTES = 256  # of a program, as RP2's
 WARM_UP = 78
 MESSAGES = 780  # 20 sectors of 39
 BEHIND = 8
@@ -30,20 +29,16 @@ PAYLOAD = b'[{"n":"load","v":0.42},{"n":"memory","u":"KiB","v":123456}]     '
 PLACE = "/bench"
 
 
-class OutboxRaw:
+class InOutbox:
     """The outbox in a separate region."""
 
     name = "Outbox"
 
     def __init__(self, unit_bytes):
         self.ports = [Port(Chip(BLOCKS), unit_bytes, is_outbox=True)]
-        self.outbox = self.make(self.ports[0], unit_bytes)
-
-    def make(self, device, unit_bytes):
-        outbox = Outbox(device, page_bytes=unit_bytes)
-        outbox.mount()
-        outbox.format(b"01234567")
-        return outbox
+        self.outbox = Outbox(self.ports[0], page_bytes=unit_bytes)
+        self.outbox.mount()
+        self.outbox.format(b"01234567")
 
     def put(self, seq):
         if self.outbox.append(TOPIC, PAYLOAD, 64) != 0:
@@ -64,20 +59,6 @@ class OnLittlefs:
 
     def begin(self, unit_bytes):
         os.mkdir(PLACE + "/q")
-
-
-class OutboxPinned(OutboxRaw, OnLittlefs):
-    """The outbox in pinned blocks of the littlefs."""
-
-    name = "Outbox, %d pinned blocks" % PINNED
-
-    def __init__(self, unit_bytes):
-        OnLittlefs.__init__(self, unit_bytes)
-        port = Port(self.ports[0].chip, unit_bytes, is_outbox=True)
-        self.outbox = self.make(
-            pinning.create(port, PLACE + "/q/outbox", PINNED, b"0badcafe"), unit_bytes
-        )
-        self.ports.append(port)
 
 
 class FilePerMessage(OnLittlefs):
@@ -136,7 +117,7 @@ class JsonList(OnLittlefs):
             json.dump(self.held, file)
 
 
-STORES = (OutboxRaw, OutboxPinned, FilePerMessage, Segments, JsonList)
+STORES = (InOutbox, FilePerMessage, Segments, JsonList)
 
 
 def run(store, first, last):
@@ -190,10 +171,9 @@ def leave():
 
 
 def main():
-    for unit_bytes in (256, 32):
-        for kind in STORES:
-            print(json.dumps(measure(kind, unit_bytes)))
-            gc.collect()
+    for kind in STORES:
+        print(json.dumps(measure(kind, UNIT_BYTES)))
+        gc.collect()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ sys.path.extend(paths.ALL)
 import paho.mqtt.client as mqtt
 
 import fetch_peers
+import marked_table
 import outpost_command
 from made_broker import MadeBroker
 from outpost_tools.loopback.broker import Broker
@@ -391,10 +392,7 @@ def main() -> int:
     clients = [one for one in PROGRAMS if one != "mqtt_as" or arguments.mqtt_as]
     text = table(clients, measured(clients))
     if arguments.write:
-        begin, end = "<!-- mistakes -->\n", "<!-- /mistakes -->\n"
-        page = PAGE.read_text(encoding="utf-8")
-        before, rest = page.split(begin)
-        PAGE.write_text(f"{before}{begin}{text}{end}{rest.split(end)[1]}", encoding="utf-8")
+        marked_table.write(PAGE, "mistakes", text)
     return 0
 
 

@@ -6,37 +6,21 @@ make(name, port) returns a connected client:
     idle()         what an application calls while nothing happens
     reconnect()    closes the connection, connects again
     wrap(factory)  puts factory(socket) in the place of the socket
-The peers' modules are imported from the path as they came from their archives: umqtt's under
-MicroPython, MiniMQTT's under CPython. Outpost and the raw loop run under both.
+The peers' modules are imported from the path as they came from their archives.
 """
 
 import socket
-import sys
 
 from fake_flash import flash_in_ram
 from host_clock import ticks_ms
 from outpost.client import Client
 from outpost.ram_outbox import RamOutbox
 from outpost.session import Session
-from peer_chip import flash_outbox
+from peer_chip import RamChip, flash_outbox
 from socket_link import open_link
 
 TOPIC = b"outpost/rate/0123456/dat"  # 24 bytes
 PAYLOAD = bytes(64)
-
-if sys.implementation.name == "micropython":
-    from peer_chip import RamChip
-
-    Stream = socket.socket
-else:
-    from peer_chip_cpython import RamChip
-
-    class Stream(socket.socket):
-        """A MicroPython socket's names for CPython's methods: they call its C code directly,
-        without a Python call in between.
-        """
-
-        read, readinto, write = socket.socket.recv, socket.socket.recv_into, socket.socket.send
 
 
 class Peer:
@@ -70,55 +54,6 @@ class Peer:
 
     def wrap(self, factory):
         self.client.sock = factory(self.client.sock)
-
-
-class Peer2(Peer):
-    """simple2 and robust2: publish() does not wait; check_msg() takes the PUBACK and waits up to 1
-    ms for one.
-    """
-
-    def publish(self, qos):
-        client = self.client
-        client.publish(TOPIC, PAYLOAD, False, qos)
-        while client.rcv_pids:
-            client.check_msg()
-        if getattr(client, "conn_issue", None):  # robust2 hides its errors there
-            raise client.conn_issue[0]
-
-
-class MiniMqtt:
-    """adafruit_minimqtt, under CPython: calls that block, and its own reconnect(). `+` as for Peer.
-    No idle(), because its own takes 1 s.
-    """
-
-    made = 0
-
-    def __init__(self, name, port):
-        from adafruit_minimqtt.adafruit_minimqtt import MQTT
-
-        self.nodelay = name[-1] == "+"
-        self.topic = TOPIC.decode()
-        self.client = MQTT(
-            broker="127.0.0.1", port=port, client_id="bench-" + name, socket_pool=socket
-        )
-        MiniMqtt.made += 1
-        # all clients of a process share a manager, which holds one socket per session
-        self.client.connect(session_id=str(self.made))
-        self.no_delay()
-
-    def no_delay(self):
-        if self.nodelay:
-            self.client._sock.setsockopt(6, 1, 1)
-
-    def publish(self, qos):
-        self.client.publish(self.topic, PAYLOAD, False, qos)
-
-    def reconnect(self):
-        self.client.reconnect()
-        self.no_delay()
-
-    def wrap(self, factory):
-        self.client._sock = factory(self.client._sock)
 
 
 class Ours:
@@ -191,7 +126,7 @@ class Raw:
         self.answer = bytearray(4)
 
     def connect(self):
-        self.socket = Stream()
+        self.socket = socket.socket()
         self.socket.connect(self.address)
         self.socket.setsockopt(6, 1, 1)
         self.socket.write(
@@ -221,9 +156,7 @@ def kind_of(name):
         return Raw
     if name[:7] == "outpost":
         return Ours
-    if name[:8] == "minimqtt":
-        return MiniMqtt
-    return Peer2 if "2" in name else Peer
+    return Peer
 
 
 def make(name, port):

@@ -1,18 +1,18 @@
-"""Outpost beside the clients that are available from PyPI: one run, one broker, one interpreter
-(32-bit), interleaved.
+"""Outpost, as boards get it, beside the clients that are available from PyPI: one run, one broker,
+one interpreter (32-bit), interleaved.
 
 Sections of run_bench.py: `peers` (heap, writes, idle, reconnect; on ARM, too), `peer_rates`
-(publishes and reconnects/s, in blocks: spread.py), `peer_sizes` (heap after import, .mpy bytes) and
-`modules` (where Outpost's bytes are). A peer is listed with Nagle's algorithm as it comes, and as
+(publishes and reconnects/s, in blocks: spread.py) and `peer_sizes` (heap after import, .mpy bytes;
+`make size` has it by module). A peer is listed with Nagle's algorithm as it comes, and as
 `name+` with TCP_NODELAY set on its socket. A cell that cannot be measured is empty and says why.
-Left out: mqtt_as, which is not on PyPI (the design has figures of another day); MiniMQTT, which
-does not run on MicroPython: what this reports for its import is printed here, and its cells are in
-tables for CPython (peers_cpython.py).
+Left out: mqtt_as, which is not on PyPI (the design has figures of another day), and MiniMQTT, which
+does not run on MicroPython.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -23,11 +23,11 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import fetch_peers
 import size_report
 import spread
+from outpost_tools.boards.files import firmware_build
 from outpost_tools.errors import ToolError
 from outpost_tools.loopback.broker import Broker
 from outpost_tools.machine import interpreters
@@ -35,7 +35,6 @@ from outpost_tools.machine import interpreters
 HOST_TESTS = Path(__file__).resolve().parent.parent
 REPOSITORY = HOST_TESTS.parent
 _PATHS = (
-    "firmware",
     "boards",
     "boards/UNIX",
     "boards/BENCH",
@@ -45,13 +44,11 @@ _PATHS = (
 NEEDS = {
     "simple": ("simple",),
     "robust": ("robust", "simple"),
-    "simple2": ("simple2",),
-    "robust2": ("robust2", "simple2"),
 }
 HEAP = ("outpost_ram_1", "outpost_nor_1")
 OURS = ("outpost_ram_1", "outpost_ram_16", "outpost_flash_1", "outpost_flash_16")
 RAW = ("raw", "raw_polling")
-LIMIT = "raw"
+LIMIT, POLLING = RAW
 COLUMNS = {  # of the cells: (heading, width)
     "qos0_heap": ("QoS 0 net/gross B", 19),
     "qos1_heap": ("QoS 1 net/gross B", 19),
@@ -64,21 +61,29 @@ COLUMNS = {  # of the cells: (heading, width)
     "reconnect_heap": ("net/gross B", 16),
 }
 KINDS = {"qos0": "QoS 0 publishes/s", "qos1": "QoS 1 publishes/s", "reconnect": "reconnects/s"}
+MPY_ARCHITECTURES = {"i386": "x86", "armhf": "armv7emsp"}
 SET_UP = {"i386": "make setup", "armhf": "python3 tools/setup.py --arm"}
+SCRIPT = str(HOST_TESTS / "bench" / "peer_cells.py")
 _IDLE_A_SECOND = 100  # peer_cells.py polls every 10 ms
 
 
-class Rig:
-    """The interpreter, and a folder with the files of the available peers. Raises ToolError."""
+@functools.cache
+def _build(code: str) -> dict[str, bytes]:
+    """Returns the firmware's files as boards get them. code: mpy-cross's name for the processor."""
+    return firmware_build.compile_all(firmware_build.sources(REPOSITORY / "firmware"), code)
 
-    script = "peer_cells.py"
+
+class Rig:
+    """The interpreter, and a folder with the firmware's build and the files of the available peers.
+    Raises ToolError."""
 
     def __init__(self, folder: Path, *, offline: bool = False, architecture: str = "i386") -> None:
         command = interpreters.find_micropython(architecture)
         if command is None:
             raise ToolError(f"no MicroPython for {architecture}: run `{SET_UP[architecture]}`")
         self.command, self.folder = command, folder
-        self.peers = {} if offline else fetch_peers.fetch_all()
+        firmware_build.write(folder / "lib", _build(MPY_ARCHITECTURES[architecture]))
+        self.peers = {} if offline else fetch_peers.fetch_all(fetch_peers.UMQTT)
         for name in NEEDS:
             if self.has(name):
                 shutil.copytree(
@@ -95,7 +100,7 @@ class Rig:
         """Returns {peer: why its cells are empty}."""
         found = {name: self.why(name) for name in NEEDS if not self.has(name)}
         return found | {
-            "minimqtt": self.minimqtt(),
+            "minimqtt": "does not run on MicroPython",
             "mqtt_as": "not on PyPI: its figures in the design are of another day",
         }
 
@@ -105,26 +110,9 @@ class Rig:
             or "not asked for"
         )
 
-    def minimqtt(self) -> str:
-        parts = [peer for peer in self.peers.values() if peer.name in fetch_peers.MINIMQTT]
-        path = [peer.folder for peer in parts if peer.folder]
-        if not parts or len(path) < len(parts):
-            return "; ".join(peer.reason for peer in parts if peer.reason) or "not asked for"
-        try:
-            self.run("-c", "import adafruit_minimqtt.adafruit_minimqtt", path=path)
-        except ToolError as error:
-            said = str(error).splitlines()[-1]
-            return (
-                f"does not run on MicroPython ({said}): its cells are in the tables under CPython"
-            )
-        return (
-            "imports on MicroPython, but its connection manager takes "
-            "CPython's and CircuitPython's addresses alone"
-        )
-
-    def run(self, *words: str, path: list[Path] | None = None, timeout_s: int = 600) -> str:
+    def run(self, *words: str, timeout_s: int = 600) -> str:
         """Returns what the interpreter prints. Raises ToolError."""
-        parts = path or [self.folder, *(REPOSITORY / part for part in _PATHS)]
+        parts = [self.folder, self.folder / "lib", *(REPOSITORY / part for part in _PATHS)]
         done = subprocess.run(
             [*self.command, "-X", "heapsize=16M", *words],
             env=os.environ | {"MICROPYPATH": ":".join([*map(str, parts), ".frozen"])},
@@ -145,25 +133,14 @@ def rig(offline: bool = False, architecture: str = "i386") -> Iterator[tuple[Rig
         yield Rig(Path(folder), offline=offline, architecture=architecture), broker.port
 
 
-class Runs(Protocol):
-    """An interpreter with the clients on its path. script: in this folder, with a command line as
-    in peer_runs.py.
-    """
-
-    script: str
-
-    def run(self, *words: str, timeout_s: int = 600) -> str: ...
-
-
-def cells(one: Runs, port: int, names: list[str], count: int) -> dict[str, dict]:
+def cells(one: Rig, port: int, names: list[str], count: int) -> dict[str, dict]:
     """Returns {client: heap, writes, idle, reconnect}. A client that fails in all of them has only
     its reason."""
-    script = str(HOST_TESTS / "bench" / one.script)
     rows = {}
     for name in names:
         try:
             rows[name] = json.loads(
-                one.run(script, "one", str(port), name, str(count), timeout_s=60)
+                one.run(SCRIPT, "one", str(port), name, str(count), timeout_s=60)
             )
         except (ToolError, subprocess.TimeoutExpired) as error:
             rows[name] = {"name": name, "why": str(error).splitlines()[-1]}
@@ -187,31 +164,29 @@ def rates_block(
     """
     with rig(offline) as (one, port):
         both = [each for name in one.here() for each in (name, f"{name}+")]
-        return in_turns(one, port, rounds, count, slow, names or (*RAW, *OURS, *both))
-
-
-def in_turns(
-    one: Runs, port: int, rounds: int, count: int, slow: int, names: tuple[str, ...]
-) -> dict[str, dict]:
-    """Runs a block of these clients; as rates_block()."""
-    script = str(HOST_TESTS / "bench" / one.script)
-    printed = one.run(script, "rates", *map(str, (port, rounds, count, slow)), *names)
+        wanted = names or (*RAW, *OURS, *both)
+        printed = one.run(SCRIPT, "rates", *map(str, (port, rounds, count, slow)), *wanted)
     found: dict[str, dict] = defaultdict(lambda: defaultdict(list))
     for line in map(json.loads, printed.splitlines()):
         found[line["name"]][line["kind"]].append(line["rate"])
     return found
 
 
-def rates(blocks: list[dict], where: str = "Over loopback") -> dict[str, dict]:
-    """Returns the section {client: {kind: its spread, `ratio`: its spread as a ratio to the raw
-    loop}}."""
+def rates(blocks: list[dict]) -> dict[str, dict]:
+    """Returns the section {client: {kind: its spread; `ratio`: its spread as a ratio to the raw
+    loop; for QoS 1 of Outpost `polling`: to the raw loop that polls}}."""
     result: dict[str, dict] = defaultdict(dict)
     for name, row in blocks[0].items():
         for kind in row:
             values = [statistics.median(block[name][kind]) for block in blocks]
             ratios = [spread.ratio(block[name][kind], block[LIMIT][kind]) for block in blocks]
             result[name][kind] = spread.spread(values) | {"ratio": spread.spread(ratios)}
-    show_rates(result, where)
+            if name in OURS and kind == "qos1":
+                pairs = ((block[name][kind], block[POLLING][kind]) for block in blocks)
+                result[name][kind]["polling"] = spread.spread(
+                    [spread.ratio(*pair) for pair in pairs]
+                )
+    show_rates(result)
     return dict(result)
 
 
@@ -236,16 +211,14 @@ def peers(count: int = 50, offline: bool = False) -> dict:
     return result
 
 
-def show_cells(
-    rows: dict[str, dict], interpreter: str, columns: dict[str, tuple[str, int]] = COLUMNS
-) -> None:
+def show_cells(rows: dict[str, dict], interpreter: str) -> None:
     print(
         f"\nOne client, 24 B of topic, 64 B of payload, {interpreter}; heap per publish; "
         "(nor: flash outbox)"
     )
-    print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in columns.values()))
+    print(f"{'':<16}" + "".join(f"{heading:>{width}}" for heading, width in COLUMNS.values()))
     for name, row in rows.items():
-        line = "".join(f"{text(row.get(key)):>{width}}" for key, (_, width) in columns.items())
+        line = "".join(f"{text(row.get(key)):>{width}}" for key, (_, width) in COLUMNS.items())
         print(f"{name:<16}" + line, row.get("why", ""))
 
 
@@ -255,7 +228,7 @@ def show_missing(reasons: dict[str, str]) -> None:
 
 
 def text(value: list[float] | float | bool | None) -> str:
-    """Returns a cell as the tables and the page print it; empty if there is no figure."""
+    """Returns a cell as the tables print it; empty if there is no figure."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -265,10 +238,11 @@ def text(value: list[float] | float | bool | None) -> str:
     return f"{value:.2f}"
 
 
-def show_rates(speed: dict[str, dict], where: str) -> None:
+def show_rates(speed: dict[str, dict]) -> None:
     one = speed[LIMIT]["qos1"]
     print(
-        f"\n{where}, ratio to the raw loop in the same block: median of {one['blocks']} blocks, "
+        "\nOver loopback, ratio to the raw loop in the same block: "
+        f"median of {one['blocks']} blocks, "
         f"and between what a second run's median lies in {one['holds']:.2%}:"
     )
     for name, row in speed.items():
@@ -299,8 +273,7 @@ def peer_sizes(offline: bool = False) -> dict:
         "(peers without line numbers):"
     )
     for name, row in rows.items():
-        arm = f"   ARM: heap {row['heap_arm']:,}" if "heap_arm" in row else ""
-        print(f"{name:<60}{row['heap']:>9,}{row['mpy']:>9,}{arm}")
+        print(f"{name:<60}{row['heap']:>9,}{row['mpy']:>9,}")
     return rows
 
 
@@ -343,45 +316,8 @@ def _heap(printed: str, start: str, end: str) -> int:
 
 def _outpost_sizes(folder: Path) -> dict[str, dict[str, int]]:
     bench = size_report.Bench(REPOSITORY / "firmware", folder / "outpost")
-    arm = _arm_bench(folder / "arm")
     rows = {}
     for configuration in size_report.CONFIGURATIONS:
         row = bench.row(configuration.modules, configuration.instance)
-        rows[f"outpost {configuration.title}"] = found = {"heap": row.heap, "mpy": row.mpy}
-        if arm:
-            found["heap_arm"] = arm.row(configuration.modules, configuration.instance).heap
+        rows[f"outpost {configuration.title}"] = {"heap": row.heap, "mpy": row.mpy}
     return rows
-
-
-def _arm_bench(folder: Path) -> size_report.Bench | None:
-    if interpreters.find_micropython("armhf") is None:
-        return None
-    return size_report.Bench(REPOSITORY / "firmware", folder, machine="armhf", code="armv7emsp")
-
-
-def modules() -> dict[str, dict[str, dict[str, int]]]:
-    """Returns the section {configuration: {module: {heap, mpy}}}: where the bytes are, each with
-    what it is the first to import.
-    """
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        bench = size_report.Bench(REPOSITORY / "firmware", Path(folder))
-        for configuration in size_report.CONFIGURATIONS:
-            _, loaded = bench.run(*configuration.modules)
-            names = [name for name in bench.in_order() if name in loaded]
-            points, _ = bench.run(*names)
-            heaps = [points[name].heap for name in ("=start", *names)]
-            part = {
-                name: {"heap": heaps[at + 1] - heaps[at], "mpy": bench.sizes[name]}
-                for at, name in enumerate(names)
-            }
-            passing = {
-                name: {"heap": 0, "mpy": bench.sizes[name]}
-                for name in bench._with_passing(loaded)
-                if name not in part
-            }
-            row = bench.row(configuration.modules, configuration.instance)
-            found[configuration.title] = (
-                part | passing | {"the instance": {"heap": row.heap_instance or 0, "mpy": 0}}
-            )
-    return found

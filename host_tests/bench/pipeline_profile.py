@@ -6,7 +6,8 @@ Each step of the reader is measured separately, on the same segments in one proc
 the same code in its workers, and what it takes in addition is its own. The fixed cost of a query
 (starting workers, planning, compiling) is measured with one message and subtracted. Prints
 microseconds of CPU per row, the median of the rounds after two warm-up rounds, and the rate that
-two cores could reach if nothing else ran.
+two cores could reach if nothing else ran. Last, once, what it takes when each reading is a row of
+Spark, in place of thousands packed in one.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ def steps_us(files: list[Path], rows: int, rounds: int) -> dict[str, float]:
 
 def spark_us(
     log: Path, small: Path, rows: int, rounds: int
-) -> tuple[float, dict[str, float], dict[str, float]]:
+) -> tuple[float, dict[str, float], dict[str, float], dict[str, float]]:
     """Returns (rows/s by the clock; microseconds per row by role; CPU seconds of a query of one
-    message)."""
+    message; microseconds by role of a row of Spark for each reading, with the query)."""
     many, few, rates = [], [], []
     with pipeline_rates.spark_of() as spark:
         for number in range(2 + rounds):
@@ -105,12 +106,14 @@ def spark_us(
                 few.append(found[0][1])
                 many.append(found[1][1])
                 rates.append(rows / found[1][0])
+        plain = pipeline_rates.to_noop(spark, log, 0)[1]
     fixed, whole = (
         {role: statistics.median(one[role] for one in spent) for role in spent[0]}
         for spent in (few, many)
     )
     roles = {role: (whole[role] - fixed[role]) * 1e6 / rows for role in whole}
-    return statistics.median(rates), roles, fixed
+    single = {role: cpu_s * 1e6 / rows for role, cpu_s in plain.items()}
+    return statistics.median(rates), roles, fixed, single
 
 
 def main() -> None:
@@ -127,7 +130,7 @@ def main() -> None:
         rows = pipeline_load.write_log(log, args.messages, segment_bytes=4 << 20)
         pipeline_load.write_log(small, 1)
         steps = steps_us(sorted(log.glob("*/*.seg")), rows, args.rounds)
-        rate, roles, fixed = spark_us(log, small, rows, args.rounds)
+        rate, roles, fixed, single = spark_us(log, small, rows, args.rounds)
     ours = sum(steps.values())
     beside = {"in Spark's workers, beside that": roles.pop("Python workers") - ours, **roles}
     total = ours + sum(beside.values())
@@ -139,6 +142,8 @@ def main() -> None:
     parts = ", ".join(f"{role} {cpu_s:.2f}" for role, cpu_s in fixed.items())
     print(f"a query of one message: {sum(fixed.values()):.1f} CPU s ({parts})")
     print(f"by the clock, with that: {rate:,.0f} rows/s")
+    parts = ", ".join(f"{role} {us:.2f}" for role, us in single.items())
+    print(f"a row of Spark for each reading: {sum(single.values()):.2f} µs ({parts})")
 
 
 if __name__ == "__main__":

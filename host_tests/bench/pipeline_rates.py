@@ -1,20 +1,13 @@
-"""How fast segments become Arrow: the pipeline's reader beside its exact reader (message by
-message), in turns.
-
-    python host_tests/bench/pipeline_rates.py [--messages 1000000] [--rounds 3] [--series] [--spark]
-
-Through Spark, the CPU of each kind of process and thread shows what limits the rate; start-up is
-included, so a short sample is slow.
+"""How fast segments become Arrow, by the pipeline's reader alone and in Spark's workers: parts of
+pipeline_profile.py, series_million.py and run_bench.py.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import multiprocessing
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,22 +16,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import paths
-
-sys.path.extend(paths.ALL)
-
-import pipeline_load
 import process_tree
-import series_load
 from outpost_tools.readings.pipeline import decode, job
-from outpost_tools.readings.pipeline import exact as exact_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
-
-PLAIN, PACKED = "a row of Spark a reading", "packed, as the job reads"
 
 
 def fast(path: str) -> int:
@@ -46,11 +29,6 @@ def fast(path: str) -> int:
         batch.num_rows
         for batch in decode.segment_batches(Path(path).read_bytes(), "collector-1", 0)
     )
-
-
-def exact(path: str) -> int:
-    rows = exact_reader.segment_rows(Path(path).read_bytes(), "collector-1", 0)
-    return sum(batch.num_rows for batch in exact_reader.arrow_batches(rows))
 
 
 def rate(reader, paths: list[str], processes: int) -> tuple[float, float]:
@@ -67,28 +45,6 @@ def _children_cpu_s(pool) -> float:
     return max(
         sum(process_tree.own_cpu_s(psutil.Process(process.pid)) for process in pool._pool), 0.01
     )
-
-
-def through_spark(
-    log: Path, rows: int, rounds: int = 1, forms: tuple[str, ...] = (PLAIN, PACKED)
-) -> float:
-    """Prints the rates of the reader alone, into Spark's sink that keeps nothing: the forms in
-    turn, with a cold first turn.
-
-    Returns rows/s of the form that the job reads, the best of the warm turns.
-    """
-    rates = []
-    with spark_of() as spark:
-        for number in range(1 + rounds):
-            for form in forms:
-                seconds, spent = to_noop(spark, log, 4 if form == PACKED else 0)
-                print(
-                    f"Spark local[2] to noop, {form}{'' if number else ', cold'}: "
-                    f"{_split(rows, seconds, spent)}",
-                    flush=True,
-                )
-                rates += [rows / seconds] if form == PACKED and number else []
-    return max(rates)
 
 
 @contextlib.contextmanager
@@ -126,68 +82,3 @@ def to_noop(spark: SparkSession, log: Path, buckets: int) -> tuple[float, dict[s
     rows.write.format("noop").mode("overwrite").save()
     seconds, after = time.perf_counter() - begin, process_tree.roles(os.getpid())
     return seconds, {role: after[role] - before.get(role, 0.0) for role in after}
-
-
-def _split(rows: int, seconds: float, spent: dict[str, float]) -> str:
-    parts = ", ".join(
-        f"{role} {cpu_s:.1f} s" for role, cpu_s in sorted(spent.items(), key=lambda item: -item[1])
-    )
-    return (
-        f"{rows / seconds:,.0f} rows/s ({rows / sum(spent.values()):,.0f} per CPU second: {parts})"
-    )
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--messages", type=int, default=1_000_000, help="%(default)s, three readings each"
-    )
-    parser.add_argument(
-        "--series", action="store_true", help="each message a series of 60 samples of three values"
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=3,
-        help="%(default)s; the best of them counts, for both readers",
-    )
-    parser.add_argument(
-        "--spark", action="store_true", help="also through Spark (adds half a minute)"
-    )
-    return parser.parse_args()
-
-
-def main() -> None:
-    args = arguments()
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder)
-        load = series_load if args.series else pipeline_load
-        rows = load.write_log(log, args.messages, segment_bytes=4 << 20)
-        paths = [str(path) for path in sorted(log.glob("*/*.seg"))]
-        size = sum(os.path.getsize(path) for path in paths)
-        print(
-            f"{args.messages} messages, {rows} rows, {size / args.messages:.0f} bytes a frame; "
-            f"load {os.getloadavg()[0]:.1f}"
-        )
-        for processes in (1, 2):
-            pairs = [
-                (rate(fast, paths, processes), rate(exact, paths, processes))
-                for _ in range(args.rounds)
-            ]
-            best, best_exact = (max(pair[index] for pair in pairs) for index in (0, 1))
-            print(
-                f"{processes} processes: fast {best[0]:,.0f} rows/s "
-                f"({best[1]:,.0f} per CPU second), message by message ",
-                end="",
-            )
-            print(
-                f"{best_exact[0]:,.0f} ({best_exact[1]:,.0f}); ratio {best[1] / best_exact[1]:.1f}"
-            )
-        if args.spark:
-            through_spark(log, rows, args.rounds)
-
-
-if __name__ == "__main__":
-    main()

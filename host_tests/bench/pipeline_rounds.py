@@ -2,7 +2,6 @@
 million, ...
 
     python host_tests/bench/pipeline_rounds.py [--rows 100000 1000000] [--days 1 400] [--rounds 7]
-        [--cache FOLDER]
     python host_tests/bench/pipeline_rounds.py --wakes 2000 8000 [--rounds 32]
 
 For each size, tables are filled with that many readings of 1,000 boards over that many days, and
@@ -187,7 +186,6 @@ def fill(folder: Path, rows: int, days: int) -> None:
     session.stop(spark)
     print(f"{rows:,} readings, {days} days, at once: silver {first.silver:.1f} CPU s, gold "
           f"{first.gold:.1f}", flush=True)  # fmt: skip
-    (folder / "filled").touch()
 
 
 def measure(folder: Path, rows: int, days: int, rounds: int) -> None:
@@ -300,7 +298,6 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--days", type=int, nargs="+", default=[1], help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="measured ones (%(default)s)")
-    parser.add_argument("--cache", type=Path, help="folder that keeps filled tables (none is kept)")
     parser.add_argument("--wakes", type=int, nargs="+", help="boots of each sleeping board")
     args = parser.parse_args()
     if args.wakes:
@@ -310,14 +307,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         for rows in args.rows:
             for days in args.days:
-                folder = (args.cache or Path(temporary)) / f"{rows}-{days}"
-                if not (folder / "filled").exists():
-                    shutil.rmtree(folder, ignore_errors=True)
-                    _run("fill", folder, rows, days)
-                run = Path(temporary) / "run"
-                shutil.copytree(folder, run)
-                _run("measure", run, rows, days, args.rounds)
-                shutil.rmtree(run)
+                folder = Path(temporary) / f"{rows}-{days}"
+                _run("fill", folder, rows, days)
+                _run("measure", folder, rows, days, args.rounds)
+                shutil.rmtree(folder)
 
 
 def _run(what: str, folder: Path, *sizes: int) -> None:

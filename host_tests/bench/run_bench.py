@@ -8,7 +8,7 @@ keep their content in the file. A section that fails, or cannot be measured here
 end, and the exit status is 1. Sections of SECTIONS are measured once, because they have no noise.
 Those of RATES are measured in blocks (spread.py), which are distributed evenly over the whole run,
 between the others. `goals`: the table of goals, from everything in the file. `environment`: the
-machine and time of the last run. `seconds`: what each section took, by the clock and of CPU.
+machine and time of the last run.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ from tqdm import tqdm
 import chip_cycles
 import goals
 import instructions
-import loopback
 import peers
-import peers_cpython
 import series_bytes
 import short_forms
 import size_report
@@ -61,46 +59,18 @@ _COLUMNS = {  # field: (heading, format)
 }
 
 
-def micropython(module: str) -> list[dict]:
-    """Returns the lines of JSON that a module of this folder prints under 32-bit MicroPython.
-    Raises ToolError.
-    """
-    command = interpreters.find_micropython("i386")
-    if command is None:
-        raise ToolError("no MicroPython for i386: run `make setup`")
-    places = {"f": paths.FIRMWARE, "r": paths.BOARDS, "b": paths.UNIX_BOARD}
-    places["v"] = paths.BENCH_BOARD
-    printed = size_report.ask([*command, "-X", "heapsize=32M"], places, module)
-    return [json.loads(line) for line in printed.splitlines()]
-
-
 def outbox_vs_littlefs() -> list[dict]:
     """The outbox beside a user's own stores on littlefs, with the same chip, on 32-bit
     MicroPython."""
-    rows = micropython("littlefs_bench")
-    for unit_bytes, port in ((256, "rp2"), (32, "esp32")):
-        print(
-            "\nA message of 24 + 64 bytes, acknowledged 8 later; "
-            f"program unit {unit_bytes} ({port}); per message, 32-bit:"
-        )
-        print("".join(f"{heading:{form.split('.')[0]}}" for heading, form in _COLUMNS.values()))
-        for row in rows:
-            if row["unit_bytes"] == unit_bytes:
-                print("".join(f"{row[name]:{form}}" for name, (_, form) in _COLUMNS.items()))
-    print("\nworst block: erases of the most erased block over all 780 messages.")
-    return rows
-
-
-def mount() -> list[dict]:
-    """What a deep-sleep board spends at each wake before it can append."""
-    rows = micropython("mount_bench")
-    print("\nMount, 32-bit MicroPython on this machine; a read is 768 bytes; heap is given back:")
-    print(f"{'blocks':>7}{'held':>7}{'reads':>7}{'reads to 1st message':>22}{'heap B':>8}{'us':>8}")
+    rows = size_report.rows_of("littlefs_bench")
+    print(
+        "\nA message of 24 + 64 bytes, acknowledged 8 later; program unit 256 (rp2); "
+        "per message, 32-bit:"
+    )
+    print("".join(f"{heading:{form.split('.')[0]}}" for heading, form in _COLUMNS.values()))
     for row in rows:
-        print(
-            f"{row['blocks']:>7}{row['held']:>7}{row['reads']:>7}"
-            f"{row['reads_to_first_message']:>22}{row['heap']:>8}{row['microseconds']:>8}"
-        )
+        print("".join(f"{row[name]:{form}}" for name, (_, form) in _COLUMNS.items()))
+    print("\nworst block: erases of the most erased block over all 780 messages.")
     return rows
 
 
@@ -116,13 +86,9 @@ class Rates:
 SECTIONS: dict[str, Callable[[], Any]] = {
     "peers": peers.peers,
     "peer_sizes": peers.peer_sizes,
-    "modules": peers.modules,
-    "cpython_cells": peers_cpython.cells,
     "outbox_vs_littlefs": outbox_vs_littlefs,
-    "mount": mount,
     "series": series_bytes.section,
     "instructions": instructions.instructions,
-    "instructions_arm": instructions.on_arm,
     "chip": chip_cycles.cycles,
     "chip_series": chip_cycles.series,
     "chip_start": chip_cycles.start,
@@ -131,9 +97,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
     "spark": short_forms.spark,
 }
 RATES = {
-    "loopback": Rates(loopback.block, loopback.loopback, spread.BLOCKS),
     "peer_rates": Rates(peers.rates_block, peers.rates, spread.BLOCKS),
-    "cpython_rates": Rates(peers_cpython.rates_block, peers_cpython.rates, spread.BLOCKS),
     "collector": Rates(short_forms.collector_block, short_forms.collector, 5),
     "segments": Rates(short_forms.segments_block, short_forms.segments, 7),
 }
@@ -170,9 +134,6 @@ class Stopwatch:
             resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
         )
         return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-    def rounded(self) -> dict[str, list[float]]:
-        return {name: [round(each, 1) for each in spent] for name, spent in self.spent.items()}
 
     def show(self) -> None:
         print(f"\n{'seconds':<22}{'clock':>8}{'CPU':>8}")
@@ -258,7 +219,7 @@ def main(words: list[str] | None = None) -> int:
     except (ToolError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    results = merged(kept, results) | {"seconds": kept.get("seconds", {}) | watch.rounded()}
+    results = merged(kept, results)
     results["goals"] = goals.table(results)
     args.out.parent.mkdir(exist_ok=True)
     args.out.write_text(json.dumps(results, indent=1) + "\n")

@@ -26,7 +26,6 @@ samples a message, a value takes 2.30 bytes on air.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from collections.abc import Callable
@@ -49,8 +48,6 @@ from fake_flash import flash_in_ram
 from outpost.outbox import Outbox
 from outpost.series import Series
 from outpost.series_outbox import over
-from outpost_tools.errors import ToolError
-from outpost_tools.machine import interpreters
 from real_series import RealSeries, fetched, recorded
 from series_samples import TOPIC, Clock
 from station.telemetry import Pack
@@ -253,20 +250,13 @@ def of_series(one: RealSeries) -> list[Row]:
 
 def on_littlefs(beside: Row) -> list[Row]:
     """beside: the messages in SenML JSON that would be sent for them. Raises ToolError."""
-    command = interpreters.find_micropython("i386")
-    if command is None:
-        raise ToolError("no MicroPython for i386: run `make setup`")
-    places = {"f": paths.FIRMWARE, "r": paths.BOARDS, "b": paths.UNIX_BOARD}
-    places["v"] = paths.BENCH_BOARD
-    command = [*command, "-X", "heapsize=32M"]
-    found = map(json.loads, size_report.ask(command, places, "series_stores").splitlines())
     return [
         Row(
             "any, a line of 32 B each", f"{one['store']}, littlefs",
             one["blocks"] * BLOCK / one["samples"], beside.air, beside.air_per_value,
             one["erases"],
         )
-        for one in found
+        for one in size_report.rows_of("series_stores")
     ]  # fmt: skip
 
 

@@ -11,8 +11,6 @@ import json
 
 import littlefs_bench as bench
 
-UNIT_BYTES = 256
-
 
 class Lines(bench.Segments):
     """A file has far more samples than in the bench of messages."""
@@ -25,7 +23,7 @@ STORES = (("file per sample", bench.FilePerMessage), ("append + flush", Lines))
 
 def filled(kind):
     """Returns how many samples fit."""
-    store = kind(UNIT_BYTES)
+    store = kind(bench.UNIT_BYTES)
     seq = 0
     try:
         while True:
@@ -40,7 +38,7 @@ def filled(kind):
 def main():
     bench.TOPIC, bench.PAYLOAD = b"", b"1763694000.123,21.50,45.12,101325\n"[:32]
     for name, kind in STORES:
-        erases = bench.measure(kind, UNIT_BYTES)["erases"]
+        erases = bench.measure(kind, bench.UNIT_BYTES)["erases"]
         gc.collect()
         row = {"store": name, "erases": erases, "samples": filled(kind), "blocks": bench.BLOCKS}
         print(json.dumps(row))

@@ -5,8 +5,8 @@ what one writes with PySpark, DuckDB and polars, all in one run.
     python host_tests/bench/silver_ways.py [--rows 2000000] [--ways outpost-local duckdb-delta ...]
         [--write]
 
-delta_ways.py has the ways, and says what those beside Outpost lack; growth_ways.py runs each in a
-process of its own. All get the same messages (1 to 5 readings, 1 % of them twice), the last 10,000
+delta_ways.py has the ways, says what those beside Outpost lack, and runs each in a process of its
+own. All get the same messages (1 to 5 readings, 1 % of them twice), the last 10,000
 of them as one more file, with repeats of what is stored. The content of each table is compared with
 the formulas of the load: rows, and a checksum over all values and times.
 
@@ -26,6 +26,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,10 +36,10 @@ import paths
 sys.path.extend(paths.ALL)
 
 import delta_ways
-import growth_truth
 import marked_table
-import pipeline_growth
 import pipeline_load
+import process_tree
+import silver_truth
 
 REPOSITORY = paths.REPOSITORY
 PAGE = Path(__file__).with_name("README.md")
@@ -48,7 +49,11 @@ _DUPLICATES = 0.01
 _ROWS_PER_MESSAGE = 3
 
 
-def load(folder: Path, rows: int) -> growth_truth.Content:
+def say(text: str) -> None:
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+def load(folder: Path, rows: int) -> silver_truth.Content:
     """Writes folder/log and folder/lines, and folder/more: the last file of each."""
     messages = round(rows / _ROWS_PER_MESSAGE / (1 - _DUPLICATES))
     last = min(_MORE, messages // 2)
@@ -59,7 +64,7 @@ def load(folder: Path, rows: int) -> growth_truth.Content:
     for found in ((folder / "log").glob("*/*.seg"), (folder / "lines").glob("*.json")):
         last = max(found)
         last.rename(folder / "more" / last.name)
-    return growth_truth.expected(messages, duplicates=_DUPLICATES)
+    return silver_truth.expected(messages, duplicates=_DUPLICATES)
 
 
 def lines_of(source: str) -> int:
@@ -82,10 +87,8 @@ def lines(way: str) -> int:
     if way.startswith("outpost"):
         return sum(lines_of(path.read_text("utf-8")) for path in PIPELINE.rglob("*.py"))
     found = lines_of(inspect.getsource(delta_ways.WAYS[way]))
-    import growth_ways
-
     shared = {
-        "spark-delta": inspect.getsource(growth_ways._readings),
+        "spark-delta": inspect.getsource(delta_ways._readings),
         "duckdb-delta": delta_ways._SQL,
     }
     text = shared.get(way, "")
@@ -98,6 +101,37 @@ def is_available(way: str) -> bool:
     )
 
 
+def run(way: str, source: Path, target: Path, truth: silver_truth.Content, limits: dict) -> dict:
+    """Do one run. Returns its line of the table."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    line = [sys.executable, str(delta_ways.__file__), way, str(source), str(target)]
+    outcome = process_tree.run(line, target / "stderr.log", **limits)
+    result = {
+        "way": way,
+        "rows": truth.rows,
+        "status": outcome.status,
+        "load_average": round(os.getloadavg()[0], 1),
+    }
+    result |= {"wall_s": outcome.wall_s, "cpu_s": outcome.cpu_s, "peak_bytes": outcome.peak_bytes}
+    if outcome.status == "ok":
+        result |= json.loads(outcome.output.splitlines()[-1])
+        result["status"] = verdict(delta_ways.result_files(way, target), truth)
+    else:
+        say((target / "stderr.log").read_text(errors="replace")[-600:])
+    shutil.rmtree(target)
+    return result
+
+
+def verdict(files: list[Path], truth: silver_truth.Content) -> str:
+    found = silver_truth.found(files)
+    if found == truth:
+        return "ok"
+    if found.rows != truth.rows:
+        return f"wrong: {found.rows:,} rows, not {truth.rows:,}"
+    return "wrong: right number of rows, wrong content"
+
+
 def measure(args: argparse.Namespace, folder: Path) -> list[dict]:
     truth = load(folder / "load", args.rows)
     limits = {"limit_s": 900, "memory_limit": 12 << 30}
@@ -105,10 +139,9 @@ def measure(args: argparse.Namespace, folder: Path) -> list[dict]:
     for way in args.ways:
         result = {"way": way, "rows": truth.rows, "lines": 0, "status": "not available"}
         if is_available(way):
-            pipeline_growth.say(way)
+            say(way)
             runs = [
-                pipeline_growth.measure(way, folder / "load", folder / "run", truth, limits)
-                for _ in range(args.rounds)
+                run(way, folder / "load", folder / "run", truth, limits) for _ in range(args.rounds)
             ]
             result = _median(runs) | {"lines": lines(way)}
         results.append(result)
@@ -139,6 +172,11 @@ def table(results: list[dict]) -> str:
     return "\n".join(found)
 
 
+def peaks(results: list[dict]) -> str:
+    found = {one["way"]: one["peak_bytes"] >> 20 for one in results if "peak_bytes" in one}
+    return ", ".join(f"{way} {mib:,}" for way, mib in found.items())
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -159,6 +197,7 @@ def main() -> int:
         results = measure(args, folder)
         shutil.rmtree(folder / "load")
     print(f"{results[0]['rows']:,} rows, {os.cpu_count()} cores\n\n{table(results)}")
+    print(f"\nMiB at the peak, all processes: {peaks(results)}")
     if args.write:
         marked_table.write(PAGE, "silver", table(results))
     args.json.parent.mkdir(exist_ok=True)

@@ -31,7 +31,6 @@ sys.path.extend(paths.ALL)
 import bench_readme
 import size_report
 from outpost_tools.errors import ToolError
-from outpost_tools.machine import interpreters
 
 FIRMWARE = size_report.REPOSITORY / "firmware"
 BASELINE = size_report.BASELINE.with_name("size_parts.csv")
@@ -80,11 +79,9 @@ class Function:
 def functions(loaded: list[str]) -> list[Function]:
     """Returns the functions of these modules ("outpost.client"), without code that runs once:
     modules and classes."""
-    command = interpreters.find_micropython("i386")
-    if command is None:
-        raise ToolError("no MicroPython for i386: run `make setup`")
+    imports = "\n".join(f"import {name}" for name in loaded)
     done = subprocess.run(
-        [*command, "-v", "-v", "-c", "\n".join(f"import {name}" for name in loaded)],
+        [*size_report.interpreter(), "-v", "-v", "-c", imports],
         env=os.environ | {"MICROPYPATH": str(FIRMWARE)}, capture_output=True, check=False,
     )  # fmt: skip
     once = {"<module>", "<listcomp>"}

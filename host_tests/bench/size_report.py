@@ -33,6 +33,7 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import json
 import os
 import re
 import subprocess
@@ -169,6 +170,25 @@ def ask(command: list[str], places: dict[str, Path], module: str, *words: str) -
     return done.stdout
 
 
+def rows_of(module: str) -> list[dict]:
+    """Returns the lines of JSON that a module of bench/ prints under 32-bit MicroPython, with the
+    firmware's sources. Raises ToolError.
+    """
+    boards = REPOSITORY / "boards"
+    places = {"f": REPOSITORY / "firmware", "r": boards, "b": boards / "UNIX"}
+    command = [*interpreter(), "-X", "heapsize=32M"]
+    printed = ask(command, places | {"v": boards / "BENCH"}, module)
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+def interpreter() -> list[str]:
+    """Raises ToolError."""
+    command = interpreters.find_micropython("i386")
+    if command is None:
+        raise ToolError("no MicroPython for i386: run `make setup`")
+    return command
+
+
 def _name(path: str) -> str:
     """Returns a file's name in the tables: its module's name, which no other room has; a package's
     own name is its path, and ends in a slash.
@@ -187,29 +207,18 @@ class Bench:
     """One firmware, compiled, and the interpreter; `frozen`: one with that firmware frozen in, or
     None.
 
-    machine: of the interpreter; code: mpy-cross's name for it. sizes: bytes of .mpy by module.
-    folders: of each module, in the firmware.
+    sizes: bytes of .mpy by module. folders: of each module, in the firmware.
     """
 
-    def __init__(
-        self,
-        firmware: Path,
-        folder: Path,
-        frozen: list[str] | None = None,
-        machine: str = "i386",
-        code: str = ARCHITECTURE,
-    ) -> None:
+    def __init__(self, firmware: Path, folder: Path, frozen: list[str] | None = None) -> None:
         self.frozen, self.folder = frozen, folder
         texts = firmware_build.sources(firmware)
-        built = firmware_build.compile_all(texts, code)
+        built = firmware_build.compile_all(texts, ARCHITECTURE)
         firmware_build.write(folder, built)
         self.sources = {_name(path): text for path, text in texts.items()}
         self.sizes = {_name(path): len(data) for path, data in built.items()}
         self.folders = {_name(path): Path(path).parent.as_posix() for path in texts}
-        command = interpreters.find_micropython(machine)
-        if command is None:
-            raise ToolError(f"no MicroPython for {machine}: run `make setup`")
-        self._command = command
+        self._command = interpreter()
 
     def run(self, *words: str, frozen: bool = False) -> tuple[dict[str, Point], list[str]]:
         """Returns the points of import_sizes.py by name, and the loaded modules. Raises

@@ -1,6 +1,7 @@
 # cpython-only: runs the programs of this folder
-"""Every program of this folder runs, in a short form, as one types it: `make test-long`. Of what it
-measures, only exact figures are compared, with the tables of pages.
+"""Every program of this folder runs, in a short form, as one types it: `make test-long`; so do the
+hunts that start desktop tools. Of what it measures, only exact figures are compared, with the
+tables of pages.
 """
 
 import re
@@ -13,18 +14,18 @@ import pytest
 
 import marked_table
 from outpost_tools.machine import children
-from paths import BENCH, REPOSITORY
+from paths import BENCH, FUZZ, REPOSITORY
 
 LIMIT_S = 600
 # A section that could not be measured says so, and a program may end with 0 all the same.
 BAD = re.compile(
     r"not measured:|not counted|NOT AS IT|Traceback|FAILED|failed|skipped|is not there", re.I
 )
-# Not these: instructions_arm needs qemu; chip_start takes the chip of `chip` for 10 s of CPU more;
-# chip_wake and series have lines of their own.
+# Not these: chip_start takes the chip of `chip` for 10 s of CPU more; chip_wake and series have
+# lines of their own.
 SECTIONS = (
-    "peers peer_sizes modules cpython_cells outbox_vs_littlefs mount loopback peer_rates "
-    "cpython_rates collector segments spark instructions chip chip_series power_cuts"
+    "peers peer_sizes outbox_vs_littlefs peer_rates "
+    "collector segments spark instructions chip chip_series power_cuts"
 )
 
 
@@ -34,38 +35,27 @@ SHORT = {
     one[0].partition(" ")[0]: one
     for one in (
         ("run_bench --short --blocks 1 --out {folder}/bench.json " + SECTIONS,
-         "bench_page --from {folder}/bench.json --out {folder}/bench.html",
          "bench_diff {folder}/bench.json {folder}/bench.json"),
         ("chip_wake -k 'frozen, plain'",),
-        ("collector_bad_days 'a clock that jumps'",),
-        ("collector_loss --boards 1 --seconds 2",),
         ("collector_rate --messages 5000 --devices 50",),
-        ("collector_soak --minutes 0.05 --growth 9",),
         ("collector_streams --streams 20000 --changed 200",),
         ("export_rates --messages 5000",),
         ("fleet_year --measure {folder} 2 5 1",),
-        ("fetch_peers",),
-        ("home_bad_days",),
-        ("idle_connections --idle 50 --rate 200 --seconds 2 --turns 1",),
         ("installed_files",),
         ("journeys --hops",),
         ("kit_peers",),
         ("kit_rates --turns 1",),
         ("level5_bytes --messages 50",),
         ("live_load --boards 20 --seconds 3",),
-        ("loopback --messages 100 --rounds 1 --blocks 1",),
-        ("pipeline_growth --rows 2000 --ways outpost pandas --out {folder}/growth.json",),
         ("pipeline_profile --messages 20000 --rounds 1",),
-        ("pipeline_rates --messages 5000 --rounds 1",),
         ("pipeline_rounds --wakes 10 --rounds 1",),
-        ("pipeline_state --messages 100000 --devices 50 --batch 20000",),
         ("real_series",),
         ("report_memory --days 2",),
         ("round_requests --json {folder}/requests.json",
          "store_costs --measured {folder}/requests.json"),
         ("series_bytes",),
         ("series_million --samples 30000 --singles 0 --engine local --json {folder}/m",),
-        ("silver_ways --rows 6000 --ways outpost-local duckdb-delta polars-delta"
+        ("silver_ways --rows 6000 --ways outpost-spark outpost-local duckdb-delta polars-delta"
          " --json {folder}/silver.json",),
         ("size_parts",),
         ("size_report",),
@@ -74,6 +64,13 @@ SHORT = {
         ("wear_of_boards",),
     )
 }  # fmt: skip
+HUNTS = (  # programs of fuzz/ that no test of their own runs
+    "hunt_collector_days 'a clock that jumps'",
+    "hunt_collector_loss --boards 1 --seconds 2",
+    "hunt_collector_soak --minutes 0.05 --growth 9",
+    "hunt_home_days",
+    "hunt_idle_connections --idle 50 --rate 200 --seconds 2 --turns 1",
+)
 # Exact figures: what the program prints has each line of this marked table.
 TABLES = {
     "kit_peers": (BENCH / "TOOLS.md", "kit"),
@@ -82,11 +79,9 @@ TABLES = {
 }
 # Programs that are not run here, with the reason.
 PARTS = {  # what runs them
-    "growth_ways": "pipeline_growth",
+    "delta_ways": "silver_ways",
     "installed_blocks": "installed_files",
     "littlefs_bench": "run_bench",
-    "mount_bench": "run_bench",
-    "peer_cells_cpython": "peer_runs",
     "series_stores": "series_bytes",
 }
 EXCEPTIONS = {
@@ -94,7 +89,7 @@ EXCEPTIONS = {
     "broker_drops": "`make brokers`, which CI runs",
     "memory_page": "writes a page; test_memory_fit.py compares it",
     "mistakes": "waits for minutes for peers that never end; test_mistakes.py has our column",
-    "pipeline_start": "36 s of CPU for two starts of Spark, which pipeline_growth does, too",
+    "pipeline_start": "36 s of CPU for two starts of Spark, which silver_ways does, too",
     "program_heap": "an emulated chip for minutes; `make size` has its short form",
 }
 
@@ -108,11 +103,11 @@ def programs() -> set[str]:
     }
 
 
-def run(line: str, folder: Path) -> str:
+def run(line: str, folder: Path, room: Path = BENCH) -> str:
     """Returns what it printed. Fails where it says that something was not measured."""
     name, *words = shlex.split(line.format(folder=folder))
     done = subprocess.run(
-        [sys.executable, str(BENCH / f"{name}.py"), *words], cwd=REPOSITORY, text=True,
+        [sys.executable, str(room / f"{name}.py"), *words], cwd=REPOSITORY, text=True,
         env=children.tools_environment(), capture_output=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     text = done.stdout + done.stderr
@@ -128,6 +123,12 @@ def test_a_bench_runs(name, tmp_path):
     if name in TABLES:
         missing = set(marked_table.read(*TABLES[name]).splitlines()) - {*printed.splitlines()}
         assert not missing, (missing, printed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("line", HUNTS)
+def test_a_hunt_runs(line, tmp_path):
+    run(line, tmp_path, FUZZ)
 
 
 def test_the_page_has_the_bytes_of_mqtt_5(tmp_path):

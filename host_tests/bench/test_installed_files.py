@@ -4,6 +4,7 @@
 import pytest
 
 import installed_files
+import marked_table
 from outpost_tools.machine.interpreters import find_micropython
 
 
@@ -16,8 +17,7 @@ def rows():
 
 def test_the_page_has_the_table(rows):
     """Within 2 %, and a block or two: `installed_files.py --write` writes it again."""
-    page = installed_files.PAGE.read_text(encoding="utf-8")
-    text = page.partition(installed_files.BEGIN)[2].partition(installed_files.END)[0]
+    text = marked_table.read(installed_files.PAGE, "installed")
     lines = [line.strip("| ").split(" | ") for line in text.splitlines()[2:]]
     found = {title: [int(one.replace(",", "")) for one in more] for title, *more in lines}
     assert found.keys() == rows.keys()

@@ -8,7 +8,6 @@ import pytest
 import bench_readme
 import growth
 import instruction_count
-import instruction_count_arm
 import instructions
 import peers
 from outpost_tools.machine.interpreters import find_micropython
@@ -27,7 +26,9 @@ for count in (0, 100, 100, 300):
     if count == 100:
         assert marks.write(b"no mark") == 7
 """
-GROWN = 1.05  # of the baseline: more is a fault, less is a reason to take a new baseline
+# Of the baseline: more is a fault, less is a reason to take a new one. What else the program has
+# moves the figure by up to 3 %, because a name is found sooner or later.
+GROWN = 1.08
 
 
 @pytest.fixture
@@ -53,30 +54,6 @@ def test_counts_are_the_same_twice_and_grow_with_the_work(micropython, architect
     (nothing,), (first, second), (three,) = counts["0"], counts["100"], counts["300"]
     assert first == second > 1000
     assert three - nothing == pytest.approx(3 * (first - nothing), rel=0.02)
-
-
-def test_on_arm_counts_are_the_same_twice_and_grow_with_the_work(tmp_path):
-    command = find_micropython("armhf")
-    if command is None:
-        pytest.skip("optional: no MicroPython for ARM; run `python3 tools/setup.py --arm`")
-    if reason := instruction_count_arm.why_not(command):
-        pytest.skip(f"optional: {reason}")
-    script = tmp_path / "program.py"
-    script.write_text(
-        PROGRAM.replace("(0, 100, 100, 300)", "(0, 8, 8, 24)").replace("count == 100", "count == 8")
-    )
-    counts: dict[str, list[int]] = {}
-    found = instruction_count_arm.count(
-        [*command, str(script)],
-        dict(os.environ),
-        lambda n, count: counts.setdefault(n, []).append(count),
-    )
-    (nothing,), (first, second), (three,) = counts["0"], counts["8"], counts["24"]
-    assert first == second == found["8"] > 500
-    assert three - nothing == pytest.approx(3 * (first - nothing), rel=0.02)
-    script.write_text("raise SystemExit(3)\n")
-    with pytest.raises(ChildProcessError, match="exit status 3"):
-        instruction_count_arm.count([*command, str(script)], dict(os.environ))
 
 
 def test_a_program_that_fails_is_told(micropython, tmp_path):

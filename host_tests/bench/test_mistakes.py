@@ -3,6 +3,7 @@
 
 import pytest
 
+import marked_table
 import mistakes
 
 ENDS = {
@@ -32,8 +33,7 @@ def test_a_mistake_is_told_in_words(rig, title, monkeypatch):
 
 
 def test_the_page_has_a_row_for_each_mistake():
-    page = mistakes.PAGE.read_text(encoding="utf-8")
-    table = page.split("<!-- mistakes -->\n")[1].split("<!-- /mistakes -->")[0]
+    table = marked_table.read(mistakes.PAGE, "mistakes")
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
     assert rows == ["the right program", *KNOWN]
     assert mistakes.statements("Outpost") == 6

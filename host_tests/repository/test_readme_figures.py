@@ -8,6 +8,7 @@ import re
 import pytest
 
 import bench_readme
+import marked_table
 
 TEXTS = {name: page.read_text(encoding="utf-8") for name, (page, _) in bench_readme.TABLES.items()}
 
@@ -15,7 +16,7 @@ TEXTS = {name: page.read_text(encoding="utf-8") for name, (page, _) in bench_rea
 def differences(name: str, text: str) -> list[str]:
     """Lines of the table in `text` that the baseline does not give, with their numbers."""
     page, make = bench_readme.TABLES[name]
-    stands, wanted = bench_readme.shown(name, text).splitlines(), make().splitlines()
+    stands, wanted = marked_table.shown(text, name).splitlines(), make().splitlines()
     first = text[: text.index(f"<!-- figures: {name} -->")].count("\n") + 2
     stands += [""] * (len(wanted) - len(stands))
     wanted += [""] * (len(stands) - len(wanted))
@@ -37,7 +38,7 @@ def test_a_table_is_what_the_baseline_says(name):
 @pytest.mark.parametrize("name", bench_readme.TABLES)
 def test_a_changed_figure_is_reported_with_its_line(name):
     text = TEXTS[name]
-    table = bench_readme.shown(name, text)
+    table = marked_table.shown(text, name)
     figure = re.findall(r"\d[\d,.]+", table)[-1]
     at = table.rindex(figure)
     (said,) = differences(name, text.replace(table, table[:at] + "7" + table[at + len(figure) :]))
@@ -47,7 +48,7 @@ def test_a_changed_figure_is_reported_with_its_line(name):
 
 def test_a_missing_mark_is_reported():
     with pytest.raises(ValueError, match="'sizes'"):
-        bench_readme.shown("sizes", TEXTS["sizes"].replace("<!-- figures: sizes -->", ""))
+        marked_table.shown(TEXTS["sizes"].replace("<!-- figures: sizes -->", ""), "sizes")
 
 
 @pytest.mark.parametrize(

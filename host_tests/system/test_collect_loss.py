@@ -6,7 +6,7 @@ seen as gaps.
 import argparse
 import asyncio
 
-import collector_loss
+import hunt_collector_loss
 from real_broker import micropython, need_mosquitto
 
 
@@ -14,6 +14,6 @@ def test_collector_mode_loses_nothing_and_the_loss_of_plain_mode_is_seen(tmp_pat
     need_mosquitto()
     micropython("amd64")
     args = argparse.Namespace(boards=2, seconds=5.0, seed=1)
-    collector, plain = asyncio.run(collector_loss.run(tmp_path, args))
+    collector, plain = asyncio.run(hunt_collector_loss.run(tmp_path, args))
     assert collector["published"] > 100 and collector["lost"] == 0 and collector["gaps"] == {}
     assert plain["lost"] > 10 and plain["lost_seen_as_gaps"] == plain["lost"]

@@ -2,7 +2,7 @@
 
 One Spark row per reading would go through the JVM at each step: source, cache, shuffle, Python,
 cache, file. Packed, the JVM's tasks take a tenth of the CPU in the first step
-(`host_tests/bench/pipeline_rates.py --spark` shows both forms). The job needs no single readings in
+(`host_tests/bench/pipeline_profile.py` measures both forms). The job needs no single readings in
 the JVM: it brings those of a stream together, and a shuffle of whole Arrow tables does that too.
 
 Readings are grouped by the bucket of their device, which only this module computes. The state of

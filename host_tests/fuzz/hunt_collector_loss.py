@@ -2,7 +2,7 @@
 """What a broker killed with SIGKILL loses: collector mode beside plain mode, simulated boards on
 real MicroPython.
 
-    .venv/bin/python host_tests/bench/collector_loss.py [--boards 3] [--seconds 8] [--seed 1]
+    .venv/bin/python host_tests/fuzz/hunt_collector_loss.py [--boards 3] [--seconds 8] [--seed 1]
         [--json]
 
 Each mode has its own broker. In the middle of the run the collectors are killed, so that the

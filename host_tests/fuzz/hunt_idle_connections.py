@@ -1,7 +1,7 @@
 """Idle connections on every HTTP port of the tools, while messages come: what is stored and
 confirmed, and how long a page takes, without and with them in turn.
 
-    python host_tests/bench/idle_connections.py [--idle 2000] [--rate 5000] [--seconds 10]
+    python host_tests/fuzz/hunt_idle_connections.py [--idle 2000] [--rate 5000] [--seconds 10]
         [--turns 2]
 
 One run of mosquitto, `outpost collect`, `republish`, `live` and `setup`. A connection that a server

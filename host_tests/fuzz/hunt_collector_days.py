@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Bad days of a collector, each tried with a real mosquitto; `make bad-days` runs this.
 
-    .venv/bin/python host_tests/bench/collector_bad_days.py [NAME ...]
+    .venv/bin/python host_tests/fuzz/hunt_collector_days.py [NAME ...]
 
 Each day ends in a line: what happened, how many messages were sent and stored, the exit status of
-the collector. A missing message, or an outcome other than the one in TOOLS.md beside this file,
-gives exit status 1. Full and read-only disks need root (for a separate small tmpfs); without root
-these days are skipped, and named.
+the collector. A missing message, or an outcome other than the one in bench/TOOLS.md, gives exit
+status 1. Full and read-only disks need root (for a separate small tmpfs); without root these days
+are skipped, and named.
 """
 
 from __future__ import annotations

@@ -1,30 +1,27 @@
 # cpython-only: Arrow, /proc
-"""The basis of pipeline_growth.py: a wrong table is reported, and memory and CPU of a whole tree of
+"""The basis of silver_ways.py: a wrong table is reported, and memory and CPU of a whole tree of
 processes are seen.
-
-The comparison itself takes three starts of Spark: GROWTH=1 runs it here at its smallest.
 """
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from optional_packages import needed
-from paths import BENCH
 
 with needed("the pipeline's packages"):
+    import duckdb  # noqa: F401 - the way that makes the table
     import psutil
     import pyarrow as pa
+    import pyarrow.dataset
     import pyarrow.parquet
 
-    import growth_truth
-    import growth_ways
-    import pipeline_growth
+    import delta_ways
     import process_tree
+    import silver_truth
+    import silver_ways
     from outpost_tools.readings.pipeline import decode, packed
 
 NO_LIMITS = {"limit_s": 120, "memory_limit": 1 << 40}
@@ -32,22 +29,19 @@ NO_LIMITS = {"limit_s": 120, "memory_limit": 1 << 40}
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """Returns (folder with segments and JSON lines, truth, the output of pandas)."""
-    folder = tmp_path_factory.mktemp("growth")
-    truth = pipeline_growth.load(folder / "messages", 9000)
-    target = folder / "pandas"
+    """Returns (folder with segments and JSON lines, truth, the output of DuckDB)."""
+    folder = tmp_path_factory.mktemp("silver")
+    source, target = folder / "messages", folder / "duckdb"
+    truth = silver_ways.load(source, 9000)
     target.mkdir()
-    growth_ways.pandas(folder / "messages", target, growth_ways.Phases())
-    return (
-        folder / "messages",
-        truth,
-        pa.parquet.read_table(growth_ways.result_files("pandas", target)[0]),
-    )
+    delta_ways.duckdb_delta(source, target, delta_ways.Phases())
+    files = [str(path) for path in delta_ways.result_files("duckdb-delta", target)]
+    return source, truth, pa.dataset.dataset(files).to_table()
 
 
 def verdict(folder: Path, rows: pa.Table, truth) -> str:
     pa.parquet.write_table(rows, folder / "rows.parquet")
-    return pipeline_growth.verdict([folder / "rows.parquet"], truth)
+    return silver_ways.verdict([folder / "rows.parquet"], truth)
 
 
 def changed(rows: pa.Table, name: str, values: list) -> pa.Table:
@@ -66,14 +60,12 @@ def test_duplicates_are_in_the_messages(small):
     source, truth, _ = small
     rows = [
         batch.num_rows
-        for path in (source / "log").glob("*/*.seg")
+        for path in source.rglob("*.seg")
         for batch in decode.segment_batches(path.read_bytes(), "c", 0)
     ]
     assert truth.rows * 1.003 < sum(rows) < truth.rows * 1.03
     lines = sum(
-        len(json.loads(line)["payload"])
-        for path in (source / "lines").iterdir()
-        for line in path.open()
+        len(json.loads(line)["payload"]) for path in source.rglob("*.json") for line in path.open()
     )
     assert lines == sum(rows)
 
@@ -96,7 +88,7 @@ def test_one_row_in_the_place_of_another_shows(small, tmp_path):
     assert verdict(tmp_path, twice, truth) == "wrong: right number of rows, wrong content"
 
 
-@pytest.mark.parametrize("name", growth_truth.COLUMNS)
+@pytest.mark.parametrize("name", silver_truth.COLUMNS)
 def test_one_wrong_value_in_any_column_shows(small, tmp_path, name):
     _, truth, rows = small
     values = rows[name].to_pylist()
@@ -173,38 +165,8 @@ def test_a_limit_ends_the_tree_and_is_the_outcome(tmp_path, limits, status):
 
 
 def test_a_crash_is_an_outcome(small, tmp_path):
-    result = pipeline_growth.measure(
-        "pandas", tmp_path / "nothing", tmp_path / "run", small[1], NO_LIMITS
+    result = silver_ways.run(
+        "duckdb-delta", tmp_path / "nothing", tmp_path / "run", small[1], NO_LIMITS
     )
     assert result["status"] == "failed (exit 1)"
-    assert "failed" in pipeline_growth.table([result])
-    assert pipeline_growth.growth([result]) == ""
-
-
-def test_growth_is_relative_to_the_first_size():
-    first = {
-        "way": "w",
-        "rows": 100,
-        "status": "ok",
-        "silver_s": 2.0,
-        "silver_cpu_s": 3.0,
-        "peak_bytes": 10,
-    }
-    later = first | {"rows": 400, "silver_s": 6.0, "silver_cpu_s": 9.0, "peak_bytes": 15}
-    lost = first | {"rows": 1600, "status": "memory limit"}
-    text = pipeline_growth.growth([first, later, lost])
-    assert "4.0 × rows: 3.0 × time, 3.0 × CPU, 1.5 × memory" in text
-    assert "16.0 × rows: memory limit" in text
-
-
-@pytest.mark.skipif("GROWTH" not in os.environ, reason="optional: minutes; run with GROWTH=1")
-@pytest.mark.timeout(1200)
-def test_all_ways_make_the_same_table(tmp_path):
-    out = tmp_path / "growth.json"
-    line = [sys.executable, BENCH / "pipeline_growth.py", "--rows", "20000", "--out", out]
-    done = subprocess.run([str(part) for part in line], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    results = json.loads(out.read_text())["results"]
-    assert [(one["way"], one["status"]) for one in results] == [
-        (way, "ok") for way in growth_ways.WAYS
-    ]
+    assert "| failed (exit 1) |" in silver_ways.table([result | {"lines": 34}])

@@ -1,9 +1,5 @@
-#!/usr/bin/env python3
-"""Fetches the peers' source archives through the index for which pip is configured.
-
-    .venv/bin/python host_tests/bench/fetch_peers.py
-
-They are unpacked into ${XDG_CACHE_HOME:-~/.cache}/outpost/peers.
+"""Fetches the peers' source archives through the index for which pip is configured. They are
+unpacked into ${XDG_CACHE_HOME:-~/.cache}/outpost/peers.
 
 `pip download` tries to build what it downloads, and most of these archives have no setup.py. So
 this uses pip's own finder and session, in a separate process: the index, certificates and proxies
@@ -15,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import subprocess
 import sys
 import tarfile
@@ -23,9 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parent.parent.parent
-
-from outpost_tools.machine import interpreters  # noqa: E402 - the path must be set first
+from outpost_tools.machine import interpreters
 
 PINS = {
     "micropython-umqtt.simple": (
@@ -35,14 +28,6 @@ PINS = {
     "micropython-umqtt.robust": (
         "1.0",
         "22a1b8c8e1128281efb13b3020927d07e33c5b747869da2cd77d37983a9ea002",
-    ),
-    "micropython-umqtt.simple2": (
-        "2.2.0",
-        "48fd4da7701b95986293b06d343fbc564ebe7dfa82f5c8c09364c20df755f0e4",
-    ),
-    "micropython-umqtt.robust2": (
-        "2.2.0",
-        "da3a09a570868d8e4ae6d2fad475230f6f2b130b45711be6873f83b10ebd4a6c",
     ),
     "adafruit-circuitpython-minimqtt": (
         "8.1.0",
@@ -62,6 +47,7 @@ PINS = {
         "7a70f8f97d1273084397e854bbf9c254e1ae7e397f5473526e9bd6f56d8a4ea3",
     ),
 }
+UMQTT = tuple(name for name in PINS if name.startswith("micropython-"))
 MINIMQTT = tuple(name for name in PINS if name.startswith("adafruit-"))
 _TIMEOUT_S = 60
 _PIP = """
@@ -119,8 +105,8 @@ def fetch(name: str) -> Peer:
 
 
 def fetch_all(names: Iterable[str] = PINS) -> dict[str, Peer]:
-    """Returns the peers by short name: simple, robust, simple2, robust2, minimqtt, and what this
-    needs: connectionmanager, ticks, typing.
+    """Returns the peers by short name: simple, robust, minimqtt, and what this needs:
+    connectionmanager, ticks, typing.
     """
     return {peer.short: peer for peer in map(fetch, names)}
 
@@ -162,17 +148,3 @@ def _unpack(archive: bytes, target: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
     part.rename(target)
-
-
-if __name__ == "__main__":
-    for peer in fetch_all().values():
-        print(
-            json.dumps(
-                {
-                    "name": peer.name,
-                    "version": peer.version,
-                    "folder": str(peer.folder),
-                    "reason": peer.reason,
-                }
-            )
-        )

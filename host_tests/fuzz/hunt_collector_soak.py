@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A collector under full load for any length of time: is its memory flat, and is everything stored?
 
-    .venv/bin/python host_tests/bench/collector_soak.py [--minutes 60] [--devices 1000]
+    .venv/bin/python host_tests/fuzz/hunt_collector_soak.py [--minutes 60] [--devices 1000]
 
 A publisher sends as fast as mosquitto accepts, but never more than the collector has stored plus a
 window, so that the broker's queue cannot hide a leak of ours. Sealed segments are counted and

@@ -1,7 +1,7 @@
 """`outpost run` on bad days: its disk is full, and the machine's clock is set an hour forward and a
 day back. It reports what happens, continues by itself, and loses nothing.
 
-    python host_tests/bench/home_bad_days.py
+    python host_tests/fuzz/hunt_home_days.py
 
 A full disk needs root (for a separate small tmpfs). The clock is set for all its Python processes:
 sitecustomize.py adds the offset in a file to time.time() and time.time_ns().
