@@ -4,8 +4,9 @@
 against another one: one minute after it was set aside, a PINGREQ is answered, the window runs
 empty, and it goes out. After PUBACK it leaves the shelf, and the next one follows at once. If it is
 refused or the connection ends, the next one follows a minute later; after each round over the shelf
-that time doubles, up to a day. The others wait for one exchange at most. The first acknowledgement
-after a row of messages without one makes the shelf due.
+that time doubles, up to a day. The others wait for one exchange at most, and on each connection go
+first: else pauses of a minute between two connections would leave them none. The first
+acknowledgement after a row of messages without one makes the shelf due.
 
 A message without an answer takes a place among those that the server allows, and may not go out
 again, until the connection ends. So it ends: if PINGRESP comes and no acknowledgement, none will
@@ -132,7 +133,7 @@ class Retry:
         state = self._state
         waited_ms = elapsed_ms(self._session.now_ms, self._since_ms)
         if state == _CALM:
-            if waited_ms >= self._minutes * _MINUTE_MS:
+            if waited_ms >= self._minutes * _MINUTE_MS and self._has_turn():
                 self._state = _PINGED
                 self._session.start_ping()
             return window
@@ -146,6 +147,13 @@ class Retry:
         elif state == _RECEIVED and not self._session.out_end:
             self._send_release()
         return 0
+
+    def _has_turn(self):
+        """True when no other message awaits the first acknowledgement of this connection."""
+        session = self._session
+        if session.acknowledged != session._acked_before:
+            return True
+        return session.base == session.outbox.next_seq
 
     def _ask(self):
         session = self._session

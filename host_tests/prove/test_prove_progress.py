@@ -20,6 +20,16 @@ def test_good_messages_arrive_beside_each_kind_of_bad_one(level, store):
     assert last <= prove_progress.bound(setting, MIXED)
 
 
+def test_pauses_of_a_minute_leave_the_others_their_turn():
+    """0x9C makes the client wait longer than a message of the shelf does."""
+    setting = Setting(level=5, store=COLLECTOR, window=1)
+    verdicts = Verdict("disconnect", 0x9C), CLOSE, CLOSE, Verdict("garbage")
+    world, is_done = prove_progress.run(setting, verdicts)
+    last = max(at for number, at in world.taken.items() if number < prove_progress.MORE)
+    assert is_done
+    assert last <= prove_progress.bound(setting, verdicts)
+
+
 def test_what_the_broker_does_not_pass_on_is_set_aside():
     world, is_done = prove_progress.run(Setting(store=COLLECTOR), (PASS_OVER,) * 4)
     assert (is_done, world.outbox.aside, world.client.session.not_passed) == (True, 4, 4)

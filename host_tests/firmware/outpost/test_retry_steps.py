@@ -210,6 +210,14 @@ class TestTicks(Base):
         self.assertEqual(self.tick(CALM, 4 * MINUTE_MS), (7, PINGED, 0xC0))
         self.assertEqual(self.tick(CALM, 0, minutes=0), (7, PINGED, 0xC0))
 
+    def test_others_that_wait_on_this_connection_go_first(self):
+        """One acknowledgement is enough. The outbox has messages before number 3."""
+        self.assertEqual(self.tick(CALM, 4 * MINUTE_MS, base=2), (7, CALM, 0))
+        self.assertEqual(self.tick(CALM, 4 * MINUTE_MS, base=3), (7, PINGED, 0xC0))
+        counts = {"acknowledged": 5, "_acked_before": 4}
+        self.assertEqual(self.tick(CALM, 4 * MINUTE_MS, base=2, **counts), (7, PINGED, 0xC0))
+        self.assertEqual(self.tick(CALM, 4 * MINUTE_MS - 1, base=2, **counts), (7, CALM, 0))
+
     def test_the_window_runs_empty_after_pingresp(self):
         for awaited_ms in (0, 5):
             self.assertEqual(self.tick(PINGED, _awaited_ms=awaited_ms), (7, PINGED, 0))
