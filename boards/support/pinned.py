@@ -244,7 +244,7 @@ class PinnedBlocks:
             if not _is_header(buf):
                 continue
             if buf[2] > _FORMAT_VERSION:
-                newer = ": written by a newer format version; update the firmware"
+                newer = ": of a newer format; update the firmware"
                 raise PinnedError(self.folder + newer)
             if found < 0 or (u32(buf, 4) - last) & _SEQ_MASK < _HALF:
                 found, last = index, u32(buf, 4)

@@ -130,30 +130,26 @@ class Retry:
     def on_tick(self, window):
         """Send the message that is due, when nothing else is in flight. Returns the window from now
         on: `window`, or 0."""
-        state = self._state
-        waited_ms = elapsed_ms(self._session.now_ms, self._since_ms)
+        state, session = self._state, self._session
+        waited_ms = elapsed_ms(session.now_ms, self._since_ms)
         if state == _CALM:
-            if waited_ms >= self._minutes * _MINUTE_MS and self._has_turn():
+            if waited_ms >= self._minutes * _MINUTE_MS and (
+                session.acknowledged != session._acked_before
+                or session.base == session.outbox.next_seq  # no other one waits
+            ):
                 self._state = _PINGED
-                self._session.start_ping()
+                session.start_ping()
             return window
-        if state == _PINGED and self._session._awaited_ms >= 0:
+        if state == _PINGED and session._awaited_ms >= 0:
             return window
         if state < _AGAIN:
             self._state = _HOLD
             self._send_alone()
-        elif waited_ms >= self._session.response_ms:
+        elif waited_ms >= session.response_ms:
             self._ask()
-        elif state == _RECEIVED and not self._session.out_end:
+        elif state == _RECEIVED and not session.out_end:
             self._send_release()
         return 0
-
-    def _has_turn(self):
-        """True when no other message awaits the first acknowledgement of this connection."""
-        session = self._session
-        if session.acknowledged != session._acked_before:
-            return True
-        return session.base == session.outbox.next_seq
 
     def _ask(self):
         session = self._session

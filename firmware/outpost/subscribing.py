@@ -164,11 +164,11 @@ class SubscribingSession(Session):
             return True
         if not is_answer_due or (self.in_flight and self.in_flight.answers_wait):
             return False
-        if self.next_send != self.outbox.next_seq and self._start_message():
-            return True
+        if self.next_send != self.outbox.next_seq:
+            self._start_message()
         # on_expired or on_refused may have closed the connection, or published with QoS 0
-        is_free = self.state == _CONNECTED and not self.out_end
-        self._is_others_turn = is_free and self._start_answers()
+        if self.state == _CONNECTED and not self.out_end:
+            self._is_others_turn = self._start_answers()
         return self.out_end > 0
 
     def _on_late(self, spared_ms):
