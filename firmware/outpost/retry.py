@@ -4,8 +4,8 @@
 against another one: one minute after it was set aside, a PINGREQ is answered, the window runs
 empty, and it goes out. After PUBACK it leaves the shelf, and the next one follows at once. If it is
 refused or the connection ends, the next one follows a minute later; after each round over the shelf
-that time doubles, up to a day. The others wait for one exchange at most, and on each connection go
-first: else pauses of a minute between two connections would leave them none. The first
+that time doubles, up to a day. The others wait for one exchange at most, and go first on each
+connection: otherwise pauses of a minute between connections would leave them no turn. The first
 acknowledgement after a row of messages without one makes the shelf due.
 
 A message without an answer takes a place among those that the server allows, and may not go out

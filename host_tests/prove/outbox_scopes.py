@@ -49,7 +49,7 @@ class Scope:
     starts_blank: bool = False
     checks_progress: bool = True
     cuts_mounts: bool = False  # the programs of mount() are cut as well
-    most_states: int = 1 << 60  # stop there: it does not close within hours
+    most_states: int = 1 << 60  # stop there, closed or not
     short: bool = False
     kills: bool = False
     folding: Folding = field(default_factory=Folding)

@@ -22,8 +22,9 @@ from virtual.packets import encode
 
 STREAM = b"01234567"
 CONFIRMED = b"w"  # the topic of the confirmations
-TICK_MS = 16  # between two polls while things happen; each poll that finds nothing doubles it
-IDLE_MS = 1024  # and the longest: a board that measures once a second
+# Between two polls: the shortest while things happen, doubled by each poll that finds nothing to
+# do, up to the longest, as of a board that polls once a second.
+TICK_MS, IDLE_MS = 16, 1024
 RAM, FLASH, COLLECTOR, TWICE = "RAM", "flash", "collector", "QoS 2"
 STORES = (RAM, FLASH, COLLECTOR, TWICE)
 
