@@ -27,6 +27,7 @@ from built_package import (  # noqa: F401 - fixtures
     run,
     source,
     tracked,
+    users_environment,
     wheel,
 )
 from outpost_tools import DISTRIBUTION
@@ -245,10 +246,12 @@ def test_boards_publish_and_the_collector_keeps_it(installed, tmp_path):
     with Broker("mosquitto", tmp_path / "broker") as broker:
         address = f"127.0.0.1:{broker.port}"
         words = ["--broker", address, "--log", tmp_path / "log", "--id", "c1", "--user", ANY_USER]
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         log = tmp_path / "collector.log"
         collector = children.start(
-            [str(installed), "collect", *map(str, words)], log=log, cwd=tmp_path, env=environment
+            [str(installed), "collect", *map(str, words)],
+            log=log,
+            cwd=tmp_path,
+            env=users_environment(),
         )
         try:
             wait_for(lambda: "subscribed to" in children.tail(log), "the collector subscribes")

@@ -32,12 +32,18 @@ def tracked() -> list[str]:
     return [name for name in done.stdout.splitlines() if (REPOSITORY / name).is_file()]
 
 
+def users_environment(**more: str) -> dict[str, str]:
+    """That of somebody who has no copy of this repository. PYTHONPATH may name ours: a Spark
+    session of an earlier test in this process puts it there."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return kept | more
+
+
 def run(command: list[object], folder: Path, **more: str) -> subprocess.CompletedProcess:
     """Run a command as a user does who has no copy of this repository."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
-        [*map(str, command)], cwd=folder, env=kept | more, capture_output=True, text=True,
-        check=False, stdin=subprocess.DEVNULL,
+        [*map(str, command)], cwd=folder, env=users_environment(**more), capture_output=True,
+        text=True, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 

@@ -8,7 +8,6 @@ The board is the rig's: 32-bit MicroPython behind a pseudo-terminal.
 """
 
 import json
-import os
 import re
 import signal
 import socket
@@ -18,7 +17,7 @@ import time
 import pytest
 
 import browser_rig
-from built_package import bare, run, source, wheel  # noqa: F401 - fixtures
+from built_package import bare, run, source, users_environment, wheel  # noqa: F401 - fixtures
 from collector_process import wait_until
 from flash_rig import Rig
 from home_run import Home
@@ -100,7 +99,7 @@ def started(newcomer, home):
         newcomer.types(
             f"run home {page} {taken}", 1, f"port {taken}: another program has it"
         )  # or an own address that is another one's
-    home.start(dict(os.environ))  # the wheel's, not this checkout
+    home.start(users_environment())
     home.wait_for("ready")
     assert re.search(r"tables   none.*outpost-mqtt\[tables,report\]", home.text())
 
