@@ -70,6 +70,7 @@ class NotedOutbox(Outbox):
             last = self._take_note()
         except OSError:
             self.storage_errors += 1
+            self.note_length = 0
             self._busy = True
             return _STORAGE
         if last != _CONFIRMED and self.note_length:

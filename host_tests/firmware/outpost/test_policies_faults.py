@@ -183,6 +183,21 @@ class TestNewestAfterFaults(unittest.TestCase):
         self.assertEqual(outbox.append(b"t/17", bytes(480), 480), status.FULL)
         self.assertEqual((outbox.erases, len(everything(outbox))), (erases, 16))
 
+    def test_a_refusal_reads_the_oldest_sector_once(self):
+        """And the cursor is in it no more: number 1 is found, not the one behind it."""
+        flash = Dying(flash_in_ram(8, 256)._file, 8, 256)
+        outbox = NewestPerTopic(flash, topics=20)
+        outbox.format(b"01234567", False, 1)
+        flash.dead = (1, 2, 3, 5, 6, 7)
+        answer, number, reads = status.OK, 0, 0
+        while answer == status.OK:
+            before = flash.reads
+            answer = outbox.append(b"t/%02d" % number, bytes(480), 480)
+            reads, number = flash.reads - before, number + 1
+        self.assertEqual((answer, outbox.oldest_seq), (status.FULL, 1))
+        self.assertTrue(reads < 10, reads)
+        self.assertEqual((outbox.load(0), outbox.loaded_seq), (status.OK, 1))
+
     def test_each_message_released_counts_for_a_refusal_in_whatever_order(self):
         _, outbox = made(NewestPerTopic, 8, topics=20)
         for number in range(12):
@@ -247,7 +262,7 @@ class TestNewestAfterMount(unittest.TestCase):
     def test_is_known_again(self):
         flash, _ = about_to_rescue()
         outbox = NewestPerTopic(flash, topics=5)
-        outbox.mount()
+        self.assertEqual((outbox.mount(), outbox.loaded_seq), (status.OK, -1))
         for _ in range(40):
             self.assertEqual(outbox.append(b"often", bytes(304), 304), status.OK)
         newest = newest_of(outbox)

@@ -240,7 +240,7 @@ class TestTicks(Base):
             self.session.out_end, self.session._awaited_ms = 0, -1
             self.assertEqual((self.retry.on_tick(7), self.sent()), (0, 0))
             self.assertEqual(self.when(), (0, 4, 500_000))
-        for busy in ({"_awaited_ms": 5}, {"out_end": 2, "out": b"\xd0\x00"}):
+        for busy in ({"_awaited_ms": 0}, {"_awaited_ms": 5}, {"out_end": 2, "out": b"\xd0\x00"}):
             self.tick(AGAIN, 10_000, **busy)
             self.assertIs(self.retry.is_late(), False)
 

@@ -2,6 +2,7 @@ import unittest
 
 import faulty_flash
 from fake_flash import flash_in_ram, image_of
+from nor_flash import BLOCK_BYTES, NorFlash
 from outpost import status
 from outpost.outbox import Outbox
 from outpost.state_note import NotedOutbox
@@ -14,11 +15,41 @@ def made(blocks=3):
     return flash, outbox
 
 
-def note_of(flash):
+def note_in(blocks, image):
     """As after a reset, on a copy of the chip."""
-    outbox = NotedOutbox(flash_in_ram(flash.blocks, 256, image_of(flash)))
+    outbox = NotedOutbox(flash_in_ram(blocks, 256, image))
     assert outbox.mount() == status.OK
     return bytes(outbox.note[: outbox.note_length])
+
+
+def note_of(flash):
+    return note_in(flash.blocks, image_of(flash))
+
+
+def without_note(image, block):
+    """The image; the flash lost a byte of the note in this block."""
+    at = image.index(b"remember", block * BLOCK_BYTES)
+    assert at < (block + 1) * BLOCK_BYTES
+    return image[:at] + b"\0" + image[at + 1 :]
+
+
+def opened(outbox, head):
+    """Store, and acknowledge, until this block is the head."""
+    while outbox._head != head:
+        assert outbox.append(b"t", bytes(300), 300) == status.OK
+        outbox.discard(outbox.next_seq - 1)
+
+
+class FailsOnce(NorFlash):
+    """Raises at the read after `left` others."""
+
+    left = -1
+
+    def readblocks(self, block, buf, offset=0):
+        self.left -= 1
+        if self.left == -1:
+            raise OSError(5)
+        NorFlash.readblocks(self, block, buf, offset)
 
 
 class TestNotes(unittest.TestCase):
@@ -93,6 +124,93 @@ class TestNotes(unittest.TestCase):
         outbox.append(b"t", b"b", 1)
         plain = Outbox(flash)
         self.assertEqual((plain.mount(), plain.next_seq), (status.OK, 2))
+
+
+class TestNoteInDoubt(unittest.TestCase):
+    def test_the_sector_before_has_one_that_the_head_lost(self):
+        flash, outbox = made(4)
+        outbox.set_note(b"remember", 8)
+        for head in (1, 2, 3, 0, 1, 2):
+            opened(outbox, head)
+            lost = without_note(image_of(flash), head)
+            self.assertEqual(note_in(4, lost), b"remember")
+            self.assertEqual(note_in(4, without_note(lost, (head - 1) % 4)), b"")
+
+    def test_a_block_that_is_left_out_has_none(self):
+        """It takes no erase, so an old note is still in it."""
+        flash = faulty_flash.faulty(4, kind=faulty_flash.Dying)
+        outbox = NotedOutbox(flash)
+        outbox.format(b"01234567")
+        opened(outbox, 2)
+        outbox.set_note(b"an older one", 12)
+        opened(outbox, 3)
+        flash.dead = (2,)
+        outbox.set_note(b"remember", 8)
+        opened(outbox, 1)
+        opened(outbox, 3)
+        self.assertEqual(outbox.left_out, 1)
+        self.assertEqual(note_in(4, without_note(image_of(flash), 3)), b"remember")
+
+    def test_an_earlier_outbox_has_none(self):
+        flash, outbox = made()
+        outbox.set_note(b"remember", 8)
+        opened(outbox, 1)
+        old = image_of(flash)[BLOCK_BYTES : 2 * BLOCK_BYTES]
+        self.assertEqual(outbox.format(b"76543210", True), status.OK)
+        self.assertEqual(outbox._head, 2)
+        image = image_of(flash)  # in which block 1 took no erase
+        image = image[:BLOCK_BYTES] + old + image[2 * BLOCK_BYTES :]
+        self.assertEqual(note_in(3, image), b"")
+
+    def test_a_start_makes_sure_of_it_once(self):
+        flash, outbox = made()
+        for note, programs in ((b"", 0), (b"remember", 2), (b"", 0)):
+            if note:
+                outbox.set_note(note, len(note))
+            before = flash.programs
+            for _ in range(3):
+                again = NotedOutbox(flash)
+                self.assertEqual((again.mount(), again.load(0)), (status.OK, status.EMPTY))
+            self.assertEqual(flash.programs - before, programs, note)
+
+    def test_each_message_is_found_after_it_was_read(self):
+        flash, outbox = made()
+        outbox.set_note(b"remember", 8)
+        for _ in range(4):
+            outbox.append(b"t", b"x", 1)
+        for seq in (1, 0, 1, 2, 3):
+            again = NotedOutbox(flash)
+            self.assertEqual((again.mount(), again.load(seq)), (status.OK, status.OK))
+            self.assertEqual(again.loaded_seq, seq)
+
+    def test_a_read_that_fails_is_a_status_and_leaves_none(self):
+        flash, outbox = made(4)
+        outbox.set_note(b"remember", 8)
+        outbox.append(b"t", b"x", 1)
+        image, fails_at = image_of(flash), 0
+        while True:
+            flash = FailsOnce(flash_in_ram(4, 256, image)._file, 4, 256)
+            flash.left, again = fails_at, NotedOutbox(flash)
+            if again.mount() == status.OK:  # from here on it programs, and tries again
+                break
+            self.assertEqual((again.storage_errors, again.note_length), (1, 0), fails_at)
+            self.assertEqual(again.append(b"t", b"y", 1), status.BUSY)
+            self.assertEqual((again.mount(), again.note_length), (status.OK, 8), fails_at)
+            fails_at += 1
+        self.assertEqual((again.storage_errors, again.note_length), (1, 8))
+        self.assertTrue(fails_at > 20)
+
+    def test_a_region_without_an_outbox_has_none(self):
+        outbox = NotedOutbox(flash_in_ram(3, 256))
+        self.assertEqual((outbox.mount(), outbox.note_length), (status.BLANK, 0))
+
+    def test_a_record_holds_a_note(self):
+        flash = flash_in_ram(3, 256)
+        with self.assertRaises(ValueError):
+            NotedOutbox(flash, 87)
+        outbox = NotedOutbox(flash, 88)
+        outbox.format(b"01234567")
+        self.assertEqual(outbox.set_note(b"x" * 72, 72), status.OK)
 
 
 class TestEndOfNumbers(unittest.TestCase):
