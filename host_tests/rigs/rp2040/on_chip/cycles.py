@@ -90,15 +90,16 @@ def at_least_once(name, client, peer):
 
 
 def idle(name, client, now_ms):
-    for n in range(TIMES):
-        client.poll(now_ms + n)
+    for _ in range(TIMES):
+        client.poll(now_ms)
         span(name + " idle poll, same ms")
         mem32[MARKER] = BEGIN
-        client.poll(now_ms + n)
+        client.poll(now_ms)
         mem32[MARKER] = END
+        now_ms += 1
         span(name + " idle poll, new ms")
         mem32[MARKER] = BEGIN
-        client.poll(now_ms + n + 1)
+        client.poll(now_ms)
         mem32[MARKER] = END
 
 
