@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Outpost beside umqtt.simple and umqtt.robust in one virtual world (boards/BENCH): minutes whose
-reading never came, over outages and over every power cut of a run.
+"""Outpost beside umqtt.simple, umqtt.robust and mqtt_as in one virtual world (boards/BENCH), under
+32-bit MicroPython: minutes whose reading never came, over outages and every power cut of a run.
 
-    python host_tests/bench/kit_peers.py [--minutes 12]
+    python host_tests/bench/kit_peers.py [--minutes 12] [--mqtt-as FOLDER]
 
 Each program (boards/BENCH/example/garden.py, kit_programs/) takes a reading a minute and sends it
 with QoS 1. The sensor's value is the number of the minute, so a minute of which nothing is at the
 broker at the end is missing. What Outpost still holds in flash is not.
+
+mqtt_as is no package that could be fetched: FOLDER is what its repository has, with the folder
+mqtt_as in it.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ PROGRAMS = {
     "umqtt.simple, reset when anything fails": HERE / "with_umqtt_simple.py",
     "umqtt.robust": HERE / "with_umqtt_robust.py",
 }
+MQTT_AS = "mqtt_as, readings in a list"
 PEERS = ("micropython-umqtt.simple", "micropython-umqtt.robust")
 OUTAGES = {
     "no outage": (),
@@ -49,7 +53,7 @@ def missing(world: World, minutes: float) -> int:
 
 
 def bench(folder: Path, outage: tuple) -> Bench:
-    made = Bench(folder)
+    made = Bench(folder, python="m")  # CPython has no memoryview of str, which mqtt_as takes
     made.board = "ESP32_GENERIC"
     made.values["adc 34"] = lambda second: second // 60
     if outage:
@@ -78,11 +82,19 @@ def row(folder: Path, program: Path, minutes: float) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=12.0, help="of virtual time; default 12")
+    parser.add_argument(
+        "--mqtt-as", metavar="FOLDER", type=Path, help="with the folder mqtt_as in it"
+    )
     options = parser.parse_args()
+    programs = dict(PROGRAMS)
+    if options.mqtt_as:
+        programs[MQTT_AS] = HERE / "with_mqtt_as.py"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for program in PROGRAMS.values():
+        for program in programs.values():
             shutil.copy(program, folder)
+        if options.mqtt_as:
+            shutil.copytree(options.mqtt_as / "mqtt_as", folder / "mqtt_as")
         (folder / "umqtt").mkdir()
         for peer in map(fetch_peers.fetch, PEERS):
             if peer.reason:
@@ -92,7 +104,7 @@ def main() -> int:
                 shutil.copy(source, folder / "umqtt")
         print("| program |", " | ".join([*OUTAGES, "power cuts"]), "|")
         print("|---|" + "---:|" * (len(OUTAGES) + 1))
-        for title, program in PROGRAMS.items():
+        for title, program in programs.items():
             print("|", " | ".join([title, *row(folder, program, options.minutes)]), "|")
     return 0
 
