@@ -304,6 +304,16 @@ class TestFormat(unittest.TestCase):
         self.assertEqual((outbox.oldest_seq, outbox.next_seq, outbox.acked), (0, 0, 0))
         self.assertEqual((outbox._head, outbox.boot), (3, 1))
 
+    def test_its_number_is_above_those_that_any_start_may_have_used_up(self):
+        """In a block that takes no erase, and whose sector was not found this time."""
+        for blocks in (2, 3, 8):
+            _, outbox = formatted(blocks)
+            publish(outbox)
+            before = outbox._sector_no
+            self.assertEqual(outbox.format(b"89abcdef", True), status.OK)
+            most = (blocks + 1) * settle.number_span(outbox)
+            self.assertTrue(outbox._sector_no - before > most, blocks)
+
     def test_over_an_outbox_with_a_block_that_takes_no_erase_nothing_of_it_is_kept(self):
         """Its sector may follow the new header, which has no record yet."""
         for dead in range(6):

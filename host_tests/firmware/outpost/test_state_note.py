@@ -232,6 +232,13 @@ class TestEndOfNumbers(unittest.TestCase):
             )
             self.assertTrue(one.stream != b"01234567" and len(one.stream) == 8)
 
+    def test_the_last_number_is_none_for_a_message(self):
+        outbox = Outbox(flash_in_ram(3, 256))
+        self.assertEqual(outbox.format(b"01234567", False, (1 << 30) - 1), status.OK)
+        self.assertEqual(outbox.append(b"t", b"a", 1), status.OK)
+        self.assertEqual((outbox.load(0), outbox.loaded_seq), (status.OK, 0))
+        self.assertTrue(outbox.stream != b"01234567")
+
 
 if __name__ == "__main__":
     unittest.main()
