@@ -491,6 +491,16 @@ class TestProof(unittest.TestCase):
         self.assertEqual(again.next_seq, outbox.next_seq + 1)
 
 
+class Earlier(Outbox):
+    """Writes headers without the geometry, as earlier firmware did."""
+
+    def _put_header(self):
+        Outbox._put_header(self)
+        self.buffer[7] &= 0xBF
+        self._salt = crc30(0, self.buffer, 0, 28)
+        self.buffer[28:32] = self._salt.to_bytes(4, "little")
+
+
 class TestGeometry(unittest.TestCase):
     """What a smaller outbox finds of a larger one."""
 
@@ -560,6 +570,46 @@ class TestGeometry(unittest.TestCase):
         for blocks, said in ((2, -16), (4, -16), (5, 0), (6, 0)):
             self.image = (whole + b"\xff" * 4096)[: 4096 * blocks]
             self.assertEqual(self.opened(512).mount(), said, blocks)
+
+    def test_a_ring_of_hundreds_of_blocks(self):
+        self.statuses((20,), (), blocks=300)
+        whole = self.image
+        for blocks, said in ((100, -16), (299, -16), (300, 0)):
+            self.image = whole[: 4096 * blocks]
+            self.assertEqual(self.opened(512).mount(), said, blocks)
+        grown = flash_in_ram(600, 1, whole + b"\xff" * (300 * 4096))
+        for _ in range(2):
+            outbox = Outbox(grown)
+            self.assertEqual(outbox.mount(), status.OK)
+            head = outbox._head
+            while outbox._head == head:
+                self.assertEqual(outbox.append(b"", bytes(400), 400), status.OK)
+
+    def test_a_header_of_earlier_firmware_says_neither(self):
+        """It has a boot count there, and other sectors than the head have longer records."""
+        for boot, lengths in ((0x0103, (20,)), (0x0003, (300,) * 20)):
+            flash = flash_in_ram(4)
+            outbox = Earlier(flash, 512)
+            outbox._geometry = boot
+            outbox.format(b"01234567")
+            for length in (*lengths, 20, 20):
+                self.assertEqual(outbox.append(b"", bytes(length), length), status.OK)
+            self.image = image_of(flash)
+            self.assertEqual(self.opened(512).mount(), status.OK, boot)
+            said = status.SHORT_RECORDS if 300 in lengths else status.OK
+            self.assertEqual(self.opened(64).mount(), said, boot)
+
+    def test_a_larger_outbox_went_on_in_the_sector_of_a_smaller_one(self):
+        """Whose header says that records are short. The long one is the last, or one is behind."""
+        for behind in (0, 1):
+            flash = flash_in_ram(4)
+            Outbox(flash, 128).format(b"01234567")
+            outbox = Outbox(flash, 1024)
+            outbox.mount()
+            for length in (900, 20)[: 1 + behind]:
+                self.assertEqual(outbox.append(b"", bytes(length), length), status.OK)
+            self.image = image_of(flash)
+            self.assertEqual(self.opened(128).mount(), status.SHORT_RECORDS, behind)
 
     def test_the_header_says_how_many_blocks_there_are_and_how_long_records_may_be(self):
         for blocks in (2, 5):

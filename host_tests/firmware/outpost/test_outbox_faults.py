@@ -142,6 +142,12 @@ class TestDeadBlocks(unittest.TestCase):
         self.assertEqual(outbox.left_out, 1)
 
 
+class WithoutSpare(Outbox):
+    """No block is spared for the shelf."""
+
+    _may_open = Outbox._is_free
+
+
 class TestLentBlocks(unittest.TestCase):
     def _lend(self, flash, outbox):
         block = lend_block(outbox)
@@ -174,6 +180,18 @@ class TestLentBlocks(unittest.TestCase):
         self.assertEqual(mounted(copy_of(flash))._out, ())
         publish(outbox, 60)
         self.assertEqual(len(contents(mounted(copy_of(flash)))), len(contents(outbox)))
+
+    def test_in_a_full_ring_one_that_was_given_back_is_lent_if_it_is_erased(self):
+        for first, lends in ((b"\xff", True), (b"\x7f", False)):
+            flash = flash_in_ram(5, 256)
+            outbox = formatted(flash, WithoutSpare)
+            publish(outbox, 20)
+            block = self._lend(flash, outbox)
+            publish(outbox, 100)
+            outbox._erase(block)
+            take_back(outbox, block)
+            flash.writeblocks(block, first + b"\xff" * 255, 0)
+            self.assertEqual(lend_block(outbox), block if lends else -1)
 
     def test_two_blocks_stay(self):
         outbox = formatted(flash_in_ram(3, 256))

@@ -175,6 +175,7 @@ class TestBlocks(unittest.TestCase):
             fill_up(outbox)
             self.assertEqual((outbox.shelf().release(0), outbox.aside), (status.OK, 0))
             self.assertEqual((outbox.lent, outbox._out), ((block,), (block,)))
+            self.assertEqual(outbox.left_out, 0)
             self.assertEqual(outbox.shelf().tidy(), status.OK)
             self.assertEqual((outbox.lent, mounted(flash).aside), ((block,), 0))
             outbox.discard_through(outbox.next_seq - 1)
