@@ -212,6 +212,14 @@ class Observer:
             timeout_s,
         )
 
+    def wait_numbers(self, count: int, timeout_s: float = TIMEOUT_S) -> None:
+        """As wait(), where some may come twice."""
+        wait_for(
+            lambda: len(set(self.numbers())) >= count,
+            f"{len(set(self.numbers()))} of {count} numbers",
+            timeout_s,
+        )
+
     def numbers(self) -> list[int]:
         return [int(message.payload) for message in self.messages]
 

@@ -302,7 +302,7 @@ def through_restarts(
                     observer.wait_ready()
                 link.restore()
             counters = one.finish()[-1]
-            observer.wait(THROUGH_RESTARTS)
+            observer.wait_numbers(THROUGH_RESTARTS)
             time.sleep(0.2)
             return observer.numbers(), counters
 

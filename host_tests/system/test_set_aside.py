@@ -79,7 +79,7 @@ def test_two_that_the_broker_rejects_are_set_aside_and_two_hundred_arrive(board,
                 payload = b"%d" % number
                 assert client.publish(TOPIC, payload) == status.OK
             run(client, LIMIT_S, client.is_drained)
-            observer.wait(GOOD)
+            observer.wait_numbers(GOOD)
             assert sorted(set(observer.numbers())) == list(range(GOOD))
             assert shelf(outbox) == [(TOPIC, 300), (BAD_TOPIC, 2)]
             assert client.session.connects <= 10
@@ -88,6 +88,18 @@ def test_two_that_the_broker_rejects_are_set_aside_and_two_hundred_arrive(board,
             again = Outbox(outbox._device)
             assert again.mount() == status.OK
             assert (shelf(again), again.oldest_seq) == (shelf(outbox), again.next_seq)
+
+
+def test_an_observer_waits_for_other_numbers_than_those_that_came_twice(tmp_path):
+    need_mosquitto()
+    with Broker("mosquitto", tmp_path) as broker:
+        with Observer(broker.port, "aside-observer", ("#", 1)) as observer:
+            observer.publish("t", ["0", "0"], 1)
+            observer.wait(2)
+            with pytest.raises(AssertionError, match="1 of 2 numbers"):
+                observer.wait_numbers(2, 0.1)
+            observer.publish("t", ["1"], 1)
+            observer.wait_numbers(2)
 
 
 def test_over_a_network_that_dies_every_three_seconds_nothing_is_set_aside(board, tmp_path):
@@ -108,7 +120,7 @@ def test_over_a_network_that_dies_every_three_seconds_nothing_is_set_aside(board
                         link.restore()
                         cuts.append(time.monotonic())
             run(client, LIMIT_S, client.is_drained)
-            observer.wait(GOOD)
+            observer.wait_numbers(GOOD)
             assert sorted(set(observer.numbers())) == list(range(GOOD))
             assert outbox.aside == 0
             assert client.session.connects >= len(cuts) >= 2
