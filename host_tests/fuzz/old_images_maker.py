@@ -9,7 +9,7 @@ import sys
 import zlib
 
 from fake_flash import PowerCut
-from outpost import outbox_setup  # noqa: F401 - its name until the rooms; so that quick() finds it
+from outpost import outbox_setup  # noqa: F401 - so that quick() finds it; as old versions name it
 from outpost.outbox import Outbox
 from virtual.chip import Chip
 

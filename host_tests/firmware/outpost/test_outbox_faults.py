@@ -9,6 +9,7 @@ import unittest
 
 from bench_client import Bench
 from fake_flash import PowerCut, flash_in_ram, image_of, looking
+from filled_outbox import WithoutSpare
 from nor_flash import CUT_MODES, NorFlash
 from outpost import status
 from outpost.flash.shelf import lend_block, take_back
@@ -140,12 +141,6 @@ class TestDeadBlocks(unittest.TestCase):
             outbox.discard_through(outbox.next_seq - 20)
             outbox.erase_ahead()
         self.assertEqual(outbox.left_out, 1)
-
-
-class WithoutSpare(Outbox):
-    """No block is spared for the shelf."""
-
-    _may_open = Outbox._is_free
 
 
 class TestLentBlocks(unittest.TestCase):

@@ -8,20 +8,13 @@ import unittest
 import power_loss  # noqa: F401 - on CPython a faster CRC
 from fake_flash import PowerCut, flash_in_ram, image_of
 from faulty_flash import Dying, FaultyFlash, faulty
-from filled_outbox import everything, made, newest_of
+from filled_outbox import WithoutSpare, everything, made, newest_of
 from nor_flash import CUT_MODES, NorFlash
 from outpost import status
 from outpost.flash.shelf import lend_block, take_back
-from outpost.outbox import Outbox
 from outpost.policies import NewestPerTopic
 
 RARE = [b"r/%d/" % number + b"-" * 200 for number in range(4)]
-
-
-class WithoutSpare(Outbox):
-    """As earlier firmware filled it: no block is spared for the shelf."""
-
-    _may_open = Outbox._is_free
 
 
 def about_to_rescue(**options):
